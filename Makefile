@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0
+# Entry points for people; Kbuild beside it is what the kernel's build system reads.
+
+MAKEFLAGS += --no-print-directory
+SCRIPTS := $(CURDIR)/scripts
+export KDIR KERNEL MODULE SUITES CMD
+
+.PHONY: help
+help: ## This list
+	@echo "Targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: module
+module: ## Build rdma_rxe.ko for the Debian kernel, or for KDIR=<your configured kernel tree>
+	@$(SCRIPTS)/module.sh stock
+
+.PHONY: clippy
+clippy: ## Lint the module with the kernel's clippy settings
+	@$(SCRIPTS)/module.sh stock CLIPPY=1
+
+.PHONY: kernel
+kernel: ## Make only the toolchain root and the prepared kernel tree
+	@$(SCRIPTS)/kernel.sh

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Wrappers for memory management. */
+
+#include <linux/mm.h>

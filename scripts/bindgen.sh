@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# bindgen.sh OUT SRC KERNEL_SOURCE KERNEL_OBJECTS CFLAGS...: writes the bindings to the C interfaces that the kernel crate has
+# no bindings for. Called by Kbuild, which knows the C flags.
+#
+# A type that the kernel's own bindings define in full is left out, so that `use kernel::bindings::*` supplies it and it is
+# one type on both sides. A type of which they know the name only (net_device, ib_device, sock, ...) is generated when our
+# headers define it, and left out when ours know no more either. The wrappers of rust/helpers (rust_helper_NAME) are
+# declared under their plain names.
+set -euo pipefail
+
+out=$1 src=$2 ksrc=$3 kobj=$4
+shift 4
+dir=$src/rust/abstractions
+bindgen=${BINDGEN:-bindgen}
+tmp=$(mktemp -d "${out%/*}/.bindgen.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+kernel_bindings=$kobj/rust/bindings/bindings_generated.rs
+[ -e "$kernel_bindings" ] || {
+	echo "error: $kernel_bindings is missing: is this kernel tree configured with CONFIG_RUST and prepared?" >&2
+	exit 1
+}
+
+# The parameter files hold shell words, some of them quoted, as the kernel's rust/Makefile expects of its own.
+set -f
+eval "params=($(grep -hEv '^#|^[[:space:]]*$' "$ksrc/rust/bindgen_parameters" "$dir/bindgen_parameters" | tr '\n' ' '))"
+set +f
+# defined FILE: names of the types FILE defines; opaque FILE: those it knows the names of only.
+defined() { sed -nE 's/^pub (struct|union|type|enum) ([A-Za-z0-9_]+).*/\2/p' "$1" | sort -u; }
+opaque() { grep -B1 -E '^    _unused: \[u8; 0\],' "$1" | sed -nE 's/^pub (struct|union) ([A-Za-z0-9_]+).*/\2/p' | sort -u; }
+# blocklist: one option per 200 names read.
+blocklist() { grep -v '^__Bindgen' | paste -sd'|' | sed -E 's/(([^|]+\|){200})/\1\n/g' | sed -E 's/\|$//; s/^(.+)$/--blocklist-type=\1/'; }
+
+common=(--rust-target 1.85 --use-core --with-derive-default --ctypes-prefix ffi --no-layout-tests
+	--no-debug '.*' --enable-function-attribute-detection)
+
+# Wrappers first: the dependency file that is left at the end must be that of the headers.
+helper_flags=()
+for f in "$@"; do
+	case $f in
+	-Wp,-MMD,* | -Wp,-MD,*) ;;
+	*) helper_flags+=("$f") ;;
+	esac
+done
+"$bindgen" "$src/rust/helpers/helpers.c" --blocklist-type '.*' --allowlist-var '' --allowlist-function 'rust_helper_.*' \
+	"${common[@]}" -o "$tmp/helpers.rs" -- "${helper_flags[@]}"
+sed -Ei 's/pub fn rust_helper_([a-zA-Z0-9_]*)/#[link_name = "rust_helper_\1"]\n    pub fn \1/g' "$tmp/helpers.rs"
+
+defined "$kernel_bindings" >"$tmp/kernel.all"
+opaque "$kernel_bindings" >"$tmp/kernel.opaque"
+comm -23 "$tmp/kernel.all" "$tmp/kernel.opaque" | blocklist >"$tmp/blocklist"
+
+generate() {
+	mapfile -t blocked <"$tmp/blocklist"
+	"$bindgen" "$dir/bindings_helper.h" "${params[@]}" \
+		"${blocked[@]}" "${common[@]}" -o "$tmp/main.rs" -- "$@"
+}
+generate "$@"
+opaque "$tmp/main.rs" | comm -12 - "$tmp/kernel.opaque" | blocklist >"$tmp/blocklist2"
+if [ -s "$tmp/blocklist2" ]; then
+	cat "$tmp/blocklist2" >>"$tmp/blocklist"
+	generate "$@"
+fi
+cat "$tmp/main.rs" "$tmp/helpers.rs" >"$tmp/all.rs"
+mv "$tmp/all.rs" "$out"
