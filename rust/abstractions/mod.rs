@@ -2,4 +2,8 @@
 
 //! Safe abstractions over the C interfaces that the driver uses and the `kernel` crate does not cover.
 
+// Items are `pub` as they would be in the kernel crate; this crate exports nothing.
+#![allow(unreachable_pub)]
+
 mod bindings;
+pub mod mm;
