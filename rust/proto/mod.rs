@@ -42,6 +42,7 @@
 )]
 
 pub mod aeth;
+pub mod completer;
 pub mod counters;
 pub mod icrc;
 pub mod memkey;
@@ -50,7 +51,10 @@ pub mod opcode;
 pub mod packet;
 pub mod psn;
 pub mod qpstate;
+pub mod requester;
+pub mod sender;
 pub mod status;
 pub mod time;
+pub mod window;
 pub mod wire;
 pub mod wr;
