@@ -7,3 +7,5 @@
 
 mod bindings;
 pub mod mm;
+pub mod sync;
+pub mod work;

@@ -13,12 +13,12 @@ use kernel::types::NotThreadSafe;
 ///
 /// Work that raises a softirq several times, such as the transmission of a burst of packets, is
 /// cheaper inside one such section: the softirq then runs once, at the end.
-pub(crate) struct BhDisabled(NotThreadSafe);
+pub struct BhDisabled(NotThreadSafe);
 
 impl BhDisabled {
     /// Disables bottom halves on this CPU. Called in process context or softirq.
     #[inline]
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         // SAFETY: May be called in any context but hard interrupts, where it would only warn.
         unsafe { bindings::local_bh_disable() };
         Self(NotThreadSafe)

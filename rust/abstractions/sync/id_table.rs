@@ -27,7 +27,7 @@ use kernel::{
 /// `xa` is an initialised xarray. Its entries are reservations or come from [`RcuArc::into_raw`], and
 /// each such entry owns its count. `next` is accessed with the xarray's lock held only.
 #[pin_data(PinnedDrop)]
-pub(crate) struct IdTable<T: Send + Sync + 'static> {
+pub struct IdTable<T: Send + Sync + 'static> {
     #[pin]
     xa: Opaque<bindings::xarray>,
     next: UnsafeCell<u32>,
@@ -74,7 +74,7 @@ impl Drop for Locked<'_> {
 
 impl<T: Send + Sync + 'static> IdTable<T> {
     /// Makes an empty table whose numbers are given out from `min` to `max`, both included.
-    pub(crate) fn new(min: u32, max: u32) -> impl PinInit<Self> {
+    pub fn new(min: u32, max: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             // SAFETY: The slot is valid; this initialises it.
             xa <- Opaque::ffi_init(|xa| unsafe {
@@ -97,7 +97,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
     /// # Errors
     ///
     /// `EBUSY` if all numbers are in use, `ENOMEM`.
-    pub(crate) fn reserve(&self, flags: Flags) -> Result<Reserved<'_, T>> {
+    pub fn reserve(&self, flags: Flags) -> Result<Reserved<'_, T>> {
         let limit = bindings::xa_limit {
             max: self.max,
             min: self.min,
@@ -131,7 +131,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
     /// # Errors
     ///
     /// `EBUSY` if the number is in use or reserved, `ENOMEM`. The reference is given back.
-    pub(crate) fn insert_at(
+    pub fn insert_at(
         &self,
         id: u32,
         value: RcuArc<T>,
@@ -152,7 +152,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
     }
 
     /// Removes an entry. Readers that found it before may still hold borrows.
-    pub(crate) fn remove(&self, id: u32) -> Option<RcuArc<T>> {
+    pub fn remove(&self, id: u32) -> Option<RcuArc<T>> {
         let locked = Locked::new(&self.xa);
         // SAFETY: The lock is held.
         let ptr = unsafe { bindings::__xa_erase(self.xa.get(), id as usize) };
@@ -164,7 +164,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
 
     /// Looks a number up.
     #[inline]
-    pub(crate) fn get<'g>(&'g self, id: u32, guard: &'g rcu::Guard) -> Option<Borrowed<'g, T>> {
+    pub fn get<'g>(&'g self, id: u32, guard: &'g rcu::Guard) -> Option<Borrowed<'g, T>> {
         // SAFETY: The xarray is initialised; a lookup takes no lock.
         let ptr = unsafe { bindings::xa_load(self.xa.get(), id as usize) };
         // SAFETY: Entries come from `into_raw`, and this one was just reachable.
@@ -174,7 +174,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
     /// Calls `f` for each entry, in the order of the numbers, until it answers `false`.
     ///
     /// Entries that come or go meanwhile may or may not be seen.
-    pub(crate) fn for_each(&self, guard: &rcu::Guard, mut f: impl FnMut(u32, Borrowed<'_, T>) -> bool) {
+    pub fn for_each(&self, guard: &rcu::Guard, mut f: impl FnMut(u32, Borrowed<'_, T>) -> bool) {
         let mut index = 0usize;
         // SAFETY: The xarray is initialised.
         let mut ptr = unsafe {
@@ -194,7 +194,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
     }
 
     /// Tells whether the table has no entries and no reservations.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         // SAFETY: The xarray is initialised; the head is read once.
         unsafe { (&raw const (*self.xa.get()).xa_head).read_volatile() }.is_null()
     }
@@ -221,19 +221,19 @@ impl<T: Send + Sync + 'static> PinnedDrop for IdTable<T> {
 
 /// A number that is taken but not visible; dropping it gives it back.
 #[must_use = "the number is given back at once when the reservation is unused"]
-pub(crate) struct Reserved<'a, T: Send + Sync + 'static> {
+pub struct Reserved<'a, T: Send + Sync + 'static> {
     table: &'a IdTable<T>,
     id: u32,
 }
 
 impl<T: Send + Sync + 'static> Reserved<'_, T> {
     /// Returns the number.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.id
     }
 
     /// Makes the number visible to lookups.
-    pub(crate) fn publish(self, value: RcuArc<T>) {
+    pub fn publish(self, value: RcuArc<T>) {
         let this = core::mem::ManuallyDrop::new(self);
         let ptr = RcuArc::into_raw(value).cast_mut();
         let locked = Locked::new(&this.table.xa);

@@ -3,16 +3,16 @@
 //! Synchronisation that the `kernel` crate does not have yet.
 
 mod bh;
+mod gated;
 mod id_table;
-mod inflight;
 mod percpu_counters;
 mod rcu_arc;
 mod static_mutex;
 
-pub(crate) use self::{
+pub use self::{
     bh::BhDisabled,
+    gated::{Entered, Gated},
     id_table::{IdTable, Reserved},
-    inflight::{Inflight, InflightGuard},
     percpu_counters::PerCpuCounters,
     rcu_arc::{Borrowed, RcuArc},
     static_mutex::{StaticMutex, StaticMutexGuard}, //

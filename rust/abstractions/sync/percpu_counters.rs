@@ -18,7 +18,7 @@ use kernel::{alloc::AllocError, prelude::*};
 /// # Invariants
 ///
 /// `base` is a per-CPU allocation of `N` zero-initialised 64-bit words.
-pub(crate) struct PerCpuCounters<const N: usize> {
+pub struct PerCpuCounters<const N: usize> {
     base: NonNull<u64>,
 }
 
@@ -30,7 +30,7 @@ unsafe impl<const N: usize> Sync for PerCpuCounters<N> {}
 
 impl<const N: usize> PerCpuCounters<N> {
     /// Allocates the counters, all zero. Sleeps.
-    pub(crate) fn new() -> Result<Self, AllocError> {
+    pub fn new() -> Result<Self, AllocError> {
         // SAFETY: May be called in process context; the alignment is a power of two.
         let base = unsafe {
             bindings::__alloc_percpu(size_of::<[u64; N]>(), core::mem::align_of::<u64>())
@@ -43,7 +43,7 @@ impl<const N: usize> PerCpuCounters<N> {
 
     /// Adds to counter `index`; nothing happens if there is none.
     #[inline]
-    pub(crate) fn add(&self, index: usize, n: u64) {
+    pub fn add(&self, index: usize, n: u64) {
         if index < N {
             // SAFETY: The index is in bounds of the allocation.
             unsafe { bindings::this_cpu_add_u64(self.base.as_ptr().wrapping_add(index), n) };
@@ -51,7 +51,7 @@ impl<const N: usize> PerCpuCounters<N> {
     }
 
     /// Returns the sum of counter `index` over all CPUs, zero if there is no such counter.
-    pub(crate) fn sum(&self, index: usize) -> u64 {
+    pub fn sum(&self, index: usize) -> u64 {
         let mut sum = 0u64;
 
         if index < N {

@@ -39,7 +39,7 @@ struct Inner<T> {
 /// # Invariants
 ///
 /// `ptr` is valid, and the reference owns one count of `refs`.
-pub(crate) struct RcuArc<T> {
+pub struct RcuArc<T> {
     ptr: NonNull<Inner<T>>,
     _p: PhantomData<Inner<T>>,
 }
@@ -59,7 +59,7 @@ impl<T: Send + Sync + 'static> RcuArc<T> {
     /// # Errors
     ///
     /// `ENOMEM`, or what the initialiser answers.
-    pub(crate) fn pin_init<E>(init: impl PinInit<T, E>, flags: Flags) -> Result<Self>
+    pub fn pin_init<E>(init: impl PinInit<T, E>, flags: Flags) -> Result<Self>
     where
         Error: From<E>,
     {
@@ -82,14 +82,14 @@ impl<T: Send + Sync + 'static> RcuArc<T> {
     }
 
     /// Allocates a value that needs no pinned initialisation.
-    pub(crate) fn new(value: T, flags: Flags) -> Result<Self, AllocError> {
+    pub fn new(value: T, flags: Flags) -> Result<Self, AllocError> {
         Self::pin_init::<core::convert::Infallible>(value, flags).map_err(|_| AllocError)
     }
 }
 
 impl<T> RcuArc<T> {
     /// Gives the reference up for a pointer to the value, to be passed to [`RcuArc::from_raw`].
-    pub(crate) fn into_raw(this: Self) -> *const T {
+    pub fn into_raw(this: Self) -> *const T {
         let ptr = ManuallyDrop::new(this).ptr.as_ptr();
         // SAFETY: The pointer is valid by the type invariants.
         unsafe { &raw const (*ptr).value }
@@ -100,7 +100,7 @@ impl<T> RcuArc<T> {
     /// # Safety
     ///
     /// `ptr` comes from [`RcuArc::into_raw`], and each such pointer is taken back at most once.
-    pub(crate) unsafe fn from_raw(ptr: *const T) -> Self {
+    pub unsafe fn from_raw(ptr: *const T) -> Self {
         // SAFETY: The value is embedded in an `Inner` by the requirements of this function.
         let inner = unsafe { kernel::container_of!(ptr.cast_mut(), Inner<T>, value) };
         // INVARIANT: The caller passes the count on.
@@ -113,7 +113,7 @@ impl<T> RcuArc<T> {
 
     /// Borrows the value for as long as this reference is held.
     #[inline]
-    pub(crate) fn borrow(&self) -> Borrowed<'_, T> {
+    pub fn borrow(&self) -> Borrowed<'_, T> {
         Borrowed {
             ptr: self.ptr,
             _p: PhantomData,
@@ -122,7 +122,7 @@ impl<T> RcuArc<T> {
 
     /// Tells whether two references are to the same value.
     #[inline]
-    pub(crate) fn ptr_eq(a: &Self, b: &Self) -> bool {
+    pub fn ptr_eq(a: &Self, b: &Self) -> bool {
         a.ptr == b.ptr
     }
 }
@@ -182,7 +182,7 @@ impl<T> Deref for RcuArc<T> {
 ///
 /// The value is not freed during `'a`, by an RCU guard or by a count that is held elsewhere. Its
 /// count may have reached zero.
-pub(crate) struct Borrowed<'a, T> {
+pub struct Borrowed<'a, T> {
     ptr: NonNull<Inner<T>>,
     _p: PhantomData<&'a T>,
 }
@@ -203,7 +203,7 @@ impl<'a, T> Borrowed<'a, T> {
     ///
     /// `ptr` comes from [`RcuArc::into_raw`], and the value is not freed during `'a`.
     #[inline]
-    pub(crate) unsafe fn from_raw(ptr: *const T) -> Self {
+    pub unsafe fn from_raw(ptr: *const T) -> Self {
         // SAFETY: The value is embedded in an `Inner` by the requirements of this function.
         let inner = unsafe { kernel::container_of!(ptr.cast_mut(), Inner<T>, value) };
         // INVARIANT: By the requirements of this function.
@@ -216,7 +216,7 @@ impl<'a, T> Borrowed<'a, T> {
 
     /// Takes a reference, unless the last one is gone already.
     #[inline]
-    pub(crate) fn upgrade(self) -> Option<RcuArc<T>> {
+    pub fn upgrade(self) -> Option<RcuArc<T>> {
         // SAFETY: The memory is valid by the type invariants.
         let refs = unsafe { &raw const (*self.ptr.as_ptr()).refs };
         // SAFETY: `Refcount` is a transparent `refcount_t`.
@@ -233,7 +233,7 @@ impl<'a, T> Borrowed<'a, T> {
 
     /// Returns the reference with the full lifetime of the borrow.
     #[inline]
-    pub(crate) fn get(self) -> &'a T {
+    pub fn get(self) -> &'a T {
         // SAFETY: The value is valid during `'a` by the type invariants.
         unsafe { &(*self.ptr.as_ptr()).value }
     }

@@ -27,7 +27,7 @@ const READY: u32 = 2;
 /// # Invariants
 ///
 /// `mutex` is initialised once `state` is [`READY`]. `data` is accessed with the mutex held only.
-pub(crate) struct StaticMutex<T> {
+pub struct StaticMutex<T> {
     state: Atomic<u32>,
     mutex: Opaque<bindings::mutex>,
     data: UnsafeCell<T>,
@@ -38,7 +38,7 @@ unsafe impl<T: Send> Sync for StaticMutex<T> {}
 
 impl<T> StaticMutex<T> {
     /// Makes an unlocked mutex.
-    pub(crate) const fn new(data: T) -> Self {
+    pub const fn new(data: T) -> Self {
         Self {
             state: Atomic::new(RAW),
             mutex: Opaque::uninit(),
@@ -47,7 +47,7 @@ impl<T> StaticMutex<T> {
     }
 
     /// Takes the lock. Sleeps.
-    pub(crate) fn lock(&'static self) -> StaticMutexGuard<T> {
+    pub fn lock(&'static self) -> StaticMutexGuard<T> {
         if self.state.load(Acquire) != READY {
             self.init();
         }
@@ -83,7 +83,7 @@ impl<T> StaticMutex<T> {
 }
 
 /// A locked [`StaticMutex`].
-pub(crate) struct StaticMutexGuard<T: 'static> {
+pub struct StaticMutexGuard<T: 'static> {
     lock: &'static StaticMutex<T>,
     _not_send: NotThreadSafe,
 }
