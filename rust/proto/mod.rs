@@ -44,6 +44,7 @@
 pub mod aeth;
 pub mod completer;
 pub mod counters;
+pub mod effect;
 pub mod icrc;
 pub mod memkey;
 pub mod num;
@@ -52,6 +53,8 @@ pub mod packet;
 pub mod psn;
 pub mod qpstate;
 pub mod requester;
+pub mod resources;
+pub mod responder;
 pub mod sender;
 pub mod status;
 pub mod time;
