@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invariant CRC: a checksum over everything that the network does not change.
+//! The invariant CRC: a checksum over everything in a packet that the network does not change.
+//!
+//! It covers the IP header, the UDP header and the packet up to the CRC itself. Fields that routers
+//! may change count as if all their bits were set, and eight bytes of ones stand for the link header
+//! that InfiniBand has and Ethernet has not.
 
 #![forbid(unsafe_code)]
+
+use super::wire::BTH_LEN;
 
 /// The CRC-32 of Ethernet, bit-reflected, as a bare state transition.
 ///
@@ -10,4 +16,87 @@
 pub trait Crc32 {
     /// Returns the state after `bytes`.
     fn update(state: u32, bytes: &[u8]) -> u32;
+}
+
+/// The state after eight bytes of ones, from an initial state of all ones.
+pub const SEED: u32 = 0xdebb_20e3;
+
+/// The length of an IPv4 header without options.
+pub const IPV4_LEN: usize = 20;
+
+/// The length of an IPv6 header.
+pub const IPV6_LEN: usize = 40;
+
+/// The length of a UDP header.
+pub const UDP_LEN: usize = 8;
+
+/// The offset of the eight reserved bits in the base transport header.
+const RESV8A: usize = 4;
+
+/// Sets the bits of `mask` in the byte at `offset`.
+fn mask(header: &mut [u8], offset: usize, mask: u8) -> Option<()> {
+    *header.get_mut(offset)? |= mask;
+    Some(())
+}
+
+/// Returns the state after the headers of a packet.
+///
+/// `ip` is an IPv4 header without options or an IPv6 header without extensions, `udp` the UDP
+/// header, `transport` the base header and any extended headers, to which payload and pad may be
+/// appended. Returns `None` if `ip` has another length than these two or `transport` is shorter
+/// than a base header.
+pub fn icrc_header_state<C: Crc32>(
+    ip: &[u8],
+    udp: &[u8; UDP_LEN],
+    transport: &[u8],
+) -> Option<u32> {
+    let mut buf = [0u8; IPV6_LEN + UDP_LEN + BTH_LEN];
+    let (bth, rest) = transport.split_at_checked(BTH_LEN)?;
+
+    let (ip_hdr, tail) = buf.split_at_mut_checked(ip.len())?;
+    ip_hdr.copy_from_slice(ip);
+    match ip.len() {
+        IPV4_LEN => {
+            // Type of service, time to live, header checksum.
+            mask(ip_hdr, 1, 0xff)?;
+            mask(ip_hdr, 8, 0xff)?;
+            mask(ip_hdr, 10, 0xff)?;
+            mask(ip_hdr, 11, 0xff)?;
+        }
+        IPV6_LEN => {
+            // Traffic class and flow label, hop limit.
+            mask(ip_hdr, 0, 0x0f)?;
+            mask(ip_hdr, 1, 0xff)?;
+            mask(ip_hdr, 2, 0xff)?;
+            mask(ip_hdr, 3, 0xff)?;
+            mask(ip_hdr, 7, 0xff)?;
+        }
+        _ => return None,
+    }
+
+    let (udp_hdr, tail) = tail.split_at_mut_checked(UDP_LEN)?;
+    udp_hdr.copy_from_slice(udp);
+    // Checksum.
+    mask(udp_hdr, 6, 0xff)?;
+    mask(udp_hdr, 7, 0xff)?;
+
+    let (bth_hdr, _) = tail.split_at_mut_checked(BTH_LEN)?;
+    bth_hdr.copy_from_slice(bth);
+    mask(bth_hdr, RESV8A, 0xff)?;
+
+    let len = ip
+        .len()
+        .checked_add(UDP_LEN)
+        .and_then(|n| n.checked_add(BTH_LEN))?;
+    let state = C::update(SEED, buf.get(..len)?);
+    Some(if rest.is_empty() {
+        state
+    } else {
+        C::update(state, rest)
+    })
+}
+
+/// Returns the four bytes that end a packet, from the state after its payload and pad.
+pub const fn finish(state: u32) -> [u8; 4] {
+    (!state).to_le_bytes()
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Work requests: what consumers post, in the form the engines work on.
+//!
+//! Kernel consumers' requests are put into this form by the driver, those of user processes by
+//! [`super::wqe`].
 
 #![forbid(unsafe_code)]
 
@@ -8,11 +11,27 @@ use super::num::{
     Key,
     Qpn, //
 };
+use super::qpstate::QpType;
 use super::status::{
     WcOpcode,
     WcStatus, //
 };
 use super::wire::Imm;
+
+pub use super::wqe::{
+    inline_range,
+    parse_av,
+    parse_recv,
+    parse_recv_sge,
+    parse_send,
+    parse_sge, //
+};
+
+/// The length of the longest message.
+pub const MAX_MESSAGE: u32 = 1 << 31;
+
+/// The length of the operand of an atomic operation.
+pub const ATOMIC_LEN: u32 = 8;
 
 /// What a send work request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +168,37 @@ impl SendOp {
         )
     }
 
+    /// Tells whether the data of the request may be in the request itself.
+    pub const fn may_inline(self) -> bool {
+        matches!(
+            self,
+            Self::Send
+                | Self::SendImm(_)
+                | Self::SendInv(_)
+                | Self::Write { .. }
+                | Self::WriteImm { .. }
+                | Self::AtomicWrite { .. }
+        )
+    }
+
+    /// Tells whether the operation exists for queue pairs of a type.
+    pub const fn allowed_on(self, qp_type: QpType) -> bool {
+        match self {
+            Self::Send | Self::SendImm(_) => true,
+            Self::Write { .. } | Self::WriteImm { .. } | Self::BindMw { .. } => {
+                matches!(qp_type, QpType::Rc | QpType::Uc)
+            }
+            Self::SendInv(_)
+            | Self::Read { .. }
+            | Self::CompareSwap { .. }
+            | Self::FetchAdd { .. }
+            | Self::AtomicWrite { .. }
+            | Self::Flush { .. }
+            | Self::RegMr { .. }
+            | Self::LocalInv(_) => matches!(qp_type, QpType::Rc),
+        }
+    }
+
     /// Tells whether the local buffers are written, not read.
     pub const fn writes_local(self) -> bool {
         matches!(
@@ -234,7 +284,7 @@ pub enum BadWqeKind {
     Opcode,
     /// There are more buffers than the queue pair allows.
     SgeCount,
-    /// There is more inline data than the queue pair allows, or it cannot be inline.
+    /// There is more inline data than the queue pair allows, or the operation cannot have any.
     Inline,
     /// The message is too long, or not as long as its operation needs.
     Length,
@@ -259,4 +309,13 @@ impl BadWqe {
             BadWqeKind::Length => WcStatus::LocLenErr,
         }
     }
+}
+
+/// What a send queue allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendLimits {
+    /// Largest number of buffers.
+    pub max_sge: u8,
+    /// Largest length of inline data in bytes.
+    pub max_inline: u32,
 }
