@@ -56,23 +56,17 @@ pub mod packet;
 pub mod pagemap;
 pub mod psn;
 pub mod qpstate;
-<<<<<<< HEAD
 pub mod requester;
 pub mod resources;
 pub mod responder;
-pub mod sender;
-=======
 pub mod ring;
+pub mod sender;
 pub mod sge;
->>>>>>> e9c927a (proto: ring, page map, buffer walk, worker states, user ABI and its parsers)
 pub mod status;
 pub mod task;
 pub mod time;
-<<<<<<< HEAD
-pub mod window;
-=======
 pub mod uabi;
->>>>>>> e9c927a (proto: ring, page map, buffer walk, worker states, user ABI and its parsers)
+pub mod window;
 pub mod wire;
 pub mod wqe;
 pub mod wr;
