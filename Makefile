@@ -21,3 +21,11 @@ clippy: ## Lint the module with the kernel's clippy settings
 .PHONY: kernel
 kernel: ## Make only the toolchain root and the prepared kernel tree
 	@$(SCRIPTS)/kernel.sh
+
+.PHONY: guest
+guest: ## Run CMD='shell commands' in a guest with the module of this checkout (MODULE=stock: with the C driver; KERNEL=debug)
+	@$(SCRIPTS)/guest.sh --kernel $(or $(KERNEL),stock) --module $(or $(MODULE),ours) $(GUEST_OPTIONS) -- "$$CMD"
+
+.PHONY: shell
+shell: ## Interactive guest with the module loaded
+	@$(SCRIPTS)/guest.sh --kernel $(or $(KERNEL),stock) --module $(or $(MODULE),ours) $(GUEST_OPTIONS) --timeout 86400 --shell

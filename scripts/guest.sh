@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# guest.sh [OPTION...] [--] [SCRIPT]: boots a guest with the module of this checkout, runs SCRIPT (bash) in it, prints what it
+# prints, powers off, and exits with its status (124: it took too long; 125: the guest died).
+#
+#   --kernel stock|debug   which kernel (stock)
+#   --module ours|stock    which rdma_rxe (ours); `rxe-module` in the guest changes it
+#   --peer ours|stock      start a second guest with that module; `peer SCRIPT` in the first runs SCRIPT in it
+#   --memory SIZE          of each guest (2G)
+#   --cpus N               of each guest (2)
+#   --timeout SECONDS      for all of it (600)
+#   --append ARGUMENTS     to the kernel command line
+#   --out DIR              where /rxe/out of the guest, its console log and its dmesg go (out/guest)
+#   --qemu ARGUMENTS       to QEMU
+#   --shell                an interactive shell instead of SCRIPT
+#   --no-build             take the module as it was built last
+#
+# RXE_ACCEL=kvm|tcg overrides the choice of accelerator. KVM is used only where a probe boot worked.
+. "$(dirname "$0")/lib.sh"
+
+kernel=stock module=ours peer='' memory=2G cpus=2 timeout=600 append='' out=$RXE_TOP/out/guest qemu_args='' shell='' nobuild=''
+while [ $# -gt 0 ]; do
+	case $1 in
+	--kernel) kernel=$2 ;;
+	--module) module=$2 ;;
+	--peer) peer=$2 ;;
+	--memory) memory=$2 ;;
+	--cpus) cpus=$2 ;;
+	--timeout) timeout=$2 ;;
+	--append) append=$2 ;;
+	--out) out=$2 ;;
+	--qemu) qemu_args=$2 ;;
+	--shell) shell=1; shift; continue ;;
+	--no-build) nobuild=1; shift; continue ;;
+	--) shift; break ;;
+	-*) die "guest.sh: unknown option $1." ;;
+	*) break ;;
+	esac
+	shift 2
+done
+script=$*
+[ -n "$shell$script" ] || die "guest.sh: nothing to run."
+for m in "$module" ${peer:+"$peer"}; do
+	case $m in ours | stock) ;; *) die "the module is 'ours' or 'stock', not '$m'." ;; esac
+done
+
+root=$("$RXE_TOP/scripts/toolchain.sh")
+tc() { "$RXE_TOP/scripts/in-toolchain.sh" --root "$root" "$@"; }
+boot=$("$RXE_TOP/scripts/guest-kernel.sh" "$kernel")
+disk=$("$RXE_TOP/scripts/userland.sh")
+release=$(cat "$boot/release")
+
+mkdir -p "$RXE_TOP/out"
+run=$(mktemp -d "$RXE_TOP/out/run.XXXXXX")
+trap 'rm -rf "$run"' EXIT
+export RXE_BIND=${RXE_BIND:-}
+
+# accel: the QEMU arguments of the accelerator: KVM when /dev/kvm is there and a boot of this kernel under it succeeds.
+accel() {
+	local verdict
+	verdict=$RXE_CACHE/accel-$(key "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)" "$(basename "$boot")")
+	if [ -n "${RXE_ACCEL:-}" ]; then
+		echo "$RXE_ACCEL"
+	elif [ -e "$verdict" ]; then
+		cat "$verdict"
+	else
+		local answer=tcg
+		if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
+			say "guest: trying whether KVM can run this kernel"
+			if timeout -k 2 30 "$RXE_TOP/scripts/in-toolchain.sh" --root "$root" qemu-system-x86_64 -accel kvm -cpu host -m 1G -smp 2 -nodefaults \
+				-no-user-config -display none -no-reboot -serial stdio -kernel "$boot/vmlinuz" -initrd "$boot/initrd.cpio" \
+				-append 'console=ttyS0 quiet panic=-1 rxe.probe' </dev/null 2>&1 | grep -q 'rxe-guest: probe ok'; then answer=kvm; fi
+		fi
+		echo "$answer" >"$verdict"
+		say "guest: accelerator $answer"
+		echo "$answer"
+	fi
+}
+
+case $(accel) in
+kvm) machine=(-accel kvm -cpu host) ;;
+*)
+	# With FSRM and ERMS, TCG copies byte by byte. With five-level paging KASAN sees a wild access at the start of every boot.
+	if [ "$kernel" = debug ]; then machine=(-accel tcg,thread=multi -cpu max,-la57,fsrm=off,erms=off); else machine=(-accel tcg,thread=multi -cpu max,fsrm=off,erms=off); fi
+	;;
+esac
+
+# payload NAME MODULE MODE: $run/NAME.cpio, appended to the initramfs.
+common_payload() {
+	local p=$run/payload ko
+	mkdir -p "$p/bin" "$p/tests" "$p/kselftest"
+	cp "$RXE_TOP/qemu/init" "$p/init"
+	cp "$RXE_TOP"/qemu/bin/* "$p/bin/"
+	[ ! -d "$RXE_TOP/tests" ] || cp -r "$RXE_TOP/tests/." "$p/tests/"
+	# The kernel's own tests for RDMA, from the source of the very kernel.
+	local ktree=$RXE_CACHE/kernel/tools/testing/selftests
+	cp -r "$ktree/rdma" "$ktree/kselftest" "$ktree/kselftest_harness.h" "$p/kselftest/" 2>/dev/null || true
+	if [ "$module" = ours ] || [ "$peer" = ours ]; then
+		ko=$([ -n "$nobuild" ] && last_module || "$RXE_TOP/scripts/module.sh" "$kernel") || exit 1
+		local stage=$run/stage/lib/modules/$release
+		mkdir -p "$stage/updates"
+		cp "$ko" "$stage/updates/rdma_rxe.ko"
+		tc bash -c 'set -e
+			strip --strip-debug "$2/updates/rdma_rxe.ko"
+			mkdir "$2/kernel"
+			mount --bind "$1/kernel" "$2/kernel"
+			cp "$1"/modules.{order,builtin,builtin.modinfo} "$2/"
+			depmod -b "$3" "$4"
+			umount "$2/kernel"' bash "$boot/tree/lib/modules/$release" "$stage" "$run/stage" "$release" || die "depmod failed."
+		rmdir "$stage/kernel"
+		mv "$stage" "$p/modules"
+	fi
+}
+
+last_module() {
+	local ko=$RXE_TOP/rdma_rxe.ko
+	[ "$kernel" = stock ] || ko=$RXE_TOP/out/debug-module/rdma_rxe.ko
+	[ -e "$ko" ] || die "no module has been built yet."
+	echo "$ko"
+}
+
+payload() {
+	local p=$run/payload
+	printf 'RXE_MODULE=%s\nRXE_KERNEL=%s\nRXE_MODE=%s\nRXE_GUEST=%s\nCOLUMNS=%s\nLINES=%s\n' "$2" "$kernel" "$3" "$4" \
+		"$(tput cols 2>/dev/null || echo 120)" "$(tput lines 2>/dev/null || echo 40)" >"$p/config"
+	tc sh -c 'cd "$1" && find payload | cpio -o -H newc --quiet -R 0:0 >"$2"' sh "$run" "$run/$1.payload"
+	cat "$boot/initrd.cpio" "$run/$1.payload" >"$run/$1.initrd"
+	rm -f "$run/$1.payload"
+	truncate -s 1G "$run/$1.out"
+}
+
+# command NAME: fills the array `qemu` with the command that runs one guest; what is printed in the guest is its standard output.
+command() {
+	local name=$1 other=a n=2 i
+	[ "$name" = a ] && other=b n=1
+	local kargs="console=ttyS0 quiet loglevel=5 panic=-1 net.ifnames=0 mitigations=off random.trust_cpu=on audit=0 lsm= no_timer_check"
+	[ "$kernel" = debug ] || kargs+=" kfence.sample_interval=100"
+	qemu=("$RXE_TOP/scripts/in-toolchain.sh" --root "$root" env "TMPDIR=$run" qemu-system-x86_64 -machine q35 "${machine[@]}" -m "$memory" -smp "$cpus"
+		-nodefaults -no-user-config -display none -no-reboot -kernel "$boot/vmlinuz" -initrd "$run/$name.initrd" -append "$kargs $append"
+		-device virtio-rng-pci -serial "file:$run/$name.console"
+		-chardev "stdio,id=tty$([ -z "$shell" ] || echo ,signal=off)" -serial chardev:tty
+		-drive "file=$disk,format=raw,if=virtio,snapshot=on,cache=unsafe"
+		-drive "file=$boot/modules.ext4,format=raw,if=virtio,snapshot=on,cache=unsafe"
+		-drive "file=$run/$name.out,format=raw,if=virtio,cache=unsafe")
+	if [ -n "$peer" ]; then
+		for i in wire ctl; do
+			qemu+=(-netdev "dgram,id=$i,local.type=unix,local.path=$run/$i.$name,remote.type=unix,remote.path=$run/$i.$other")
+		done
+		qemu+=(-device "virtio-net-pci,netdev=wire,mac=52:54:00:77:00:0$n,host_mtu=9000" -device "virtio-net-pci,netdev=ctl,mac=52:54:00:78:00:0$n")
+	fi
+	# shellcheck disable=SC2206 # the user's arguments are words
+	qemu+=($qemu_args)
+}
+
+common_payload
+printf '%s\n' "$script" >"$run/payload/command"
+payload a "$module" "$([ -n "$shell" ] && echo shell || echo command)" "${peer:+a}"
+[ -z "$peer" ] || payload b "$peer" peer b
+rm -rf "$run/stage"
+
+start=$(date +%s)
+say "guest: booting $release${peer:+ twice}, module $module${peer:+ and $peer}"
+guests=()
+stop_guests() { [ ${#guests[@]} -eq 0 ] || kill "${guests[@]}" 2>/dev/null || true; }
+trap 'stop_guests; rm -rf "$run"' EXIT
+trap 'exit 130' INT TERM
+if [ -n "$peer" ]; then
+	command b
+	timeout -k 5 "$timeout" "${qemu[@]}" </dev/null >"$run/b.tty" 2>&1 &
+	guests+=($!)
+fi
+command a
+qemu_rc=0
+if [ -n "$shell" ]; then
+	say "guest: a shell; leave it with 'exit' (or ^D)"
+	saved=$(stty -g 2>/dev/null || true)
+	stty raw -echo 2>/dev/null || true
+	"${qemu[@]}" || qemu_rc=$?
+	[ -z "$saved" ] || stty "$saved"
+else
+	timeout -k 5 "$timeout" "${qemu[@]}" </dev/null &
+	guests+=($!)
+	wait $! || qemu_rc=$?
+fi
+if [ -n "$peer" ]; then
+	for _ in $(seq 100); do kill -0 "${guests[0]}" 2>/dev/null || break; sleep 0.1; done
+fi
+stop_guests
+guests=()
+wait || true
+
+rm -rf "$out"
+mkdir -p "$out"
+for name in a ${peer:+b}; do
+	dest=$out
+	[ "$name" = a ] || dest=$out/peer
+	mkdir -p "$dest"
+	tar -C "$dest" -xf "$run/$name.out" 2>/dev/null || true
+	cp "$run/$name.console" "$dest/console" 2>/dev/null || true
+	[ ! -e "$run/$name.tty" ] || cp "$run/$name.tty" "$dest/tty"
+done
+
+if [ "$qemu_rc" = 124 ] || [ "$qemu_rc" = 137 ]; then
+	say "guest: stopped after its time limit of $timeout s (console: $out/console)"
+	tail -n 25 "$out/console" >&2
+	exit 124
+fi
+if [ ! -s "$out/exit" ]; then
+	say "guest: died without an exit status (console: $out/console)"
+	tail -n 60 "$out/console" >&2
+	exit 125
+fi
+rc=$(cat "$out/exit")
+say "guest: exit $rc after $(($(date +%s) - start)) s (logs: $out)"
+exit "$rc"
