@@ -234,7 +234,9 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
         header.pkey = self.cfg.pkey;
         header.dest_qpn = self.cfg.dest_qpn;
         match service {
-            Service::Rc => header.ack_req = tx.asks_ack(i, psn),
+            Service::Rc => {
+                header.ack_req = entry.class == Class::Answered || tx.asks_ack(i, psn);
+            }
             Service::Ud => {
                 header.dest_qpn = entry.wr.ud.qpn;
                 header.deth = Deth {

@@ -604,3 +604,6 @@ const fn fault_of(status: WcStatus) -> QpFault {
         | WcStatus::GeneralErr => QpFault::LocalOp,
     }
 }
+
+#[cfg(test)]
+mod tests;
