@@ -15,7 +15,7 @@ module! {
     alias: ["rdma-link-rxe"],
 }
 
-struct RdmaRxe;
+pub struct RdmaRxe;
 
 impl kernel::Module for RdmaRxe {
     fn init(_module: &'static ThisModule) -> Result<Self> {
