@@ -8,6 +8,7 @@
 #include <linux/inetdevice.h>
 #include <linux/libnvdimm.h>
 #include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>

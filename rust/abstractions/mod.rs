@@ -6,6 +6,8 @@
 #![allow(unreachable_pub)]
 
 mod bindings;
+pub mod crc32;
 pub mod mm;
+pub mod net;
 pub mod sync;
 pub mod work;

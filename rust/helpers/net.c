@@ -1,4 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Wrappers for networking. */
 
+#include <linux/if_vlan.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
+#include <net/dst.h>
+#include <net/ip6_route.h>
+#include <net/sock.h>
+
+__rust_helper void rust_helper_dev_hold(struct net_device *dev)
+{
+	dev_hold(dev);
+}
+
+__rust_helper void rust_helper_dev_put(struct net_device *dev)
+{
+	dev_put(dev);
+}
+
+__rust_helper struct net *rust_helper_dev_net(const struct net_device *dev)
+{
+	return dev_net(dev);
+}
+
+__rust_helper bool rust_helper_netdev_is_registered(const struct net_device *dev)
+{
+	return READ_ONCE(dev->reg_state) == NETREG_REGISTERED;
+}
+
+__rust_helper bool rust_helper_is_vlan_dev(const struct net_device *dev)
+{
+	return is_vlan_dev(dev);
+}
+
+__rust_helper bool rust_helper_dst_valid(struct dst_entry *dst, u32 cookie)
+{
+	return dst_check(dst, cookie) != NULL;
+}
+
+__rust_helper u32 rust_helper_rt6_get_cookie(struct dst_entry *dst)
+{
+	return rt6_get_cookie(dst_rt6_info(dst));
+}
+
+__rust_helper unsigned int rust_helper_dst_reserved_space(const struct dst_entry *dst)
+{
+	return LL_RESERVED_SPACE(dst_dev(dst));
+}
+
+__rust_helper struct net *rust_helper_dst_dev_net_rcu(const struct dst_entry *dst)
+{
+	return dst_dev_net_rcu(dst);
+}
+
+__rust_helper void rust_helper_skb_dst_set_noref(struct sk_buff *skb, struct dst_entry *dst)
+{
+	skb_dst_set_noref(skb, dst);
+}
+
+__rust_helper int rust_helper_skb_linearize(struct sk_buff *skb)
+{
+	return skb_linearize(skb);
+}
+
+__rust_helper struct skb_shared_info *rust_helper_skb_shinfo(struct sk_buff *skb)
+{
+	return skb_shinfo(skb);
+}
+
+__rust_helper void *rust_helper_rcu_dereference_sk_user_data(struct sock *sk)
+{
+	return rcu_dereference_sk_user_data(sk);
+}

@@ -141,9 +141,8 @@ impl<T: Send + Sync + 'static> IdTable<T> {
         let locked = Locked::new(&self.xa);
         // SAFETY: As in `reserve`; the entry is an aligned pointer.
         // INVARIANT: The entry takes over the count.
-        let ret = unsafe {
-            bindings::__xa_insert(self.xa.get(), id as usize, ptr.cast(), gfp(flags))
-        };
+        let ret =
+            unsafe { bindings::__xa_insert(self.xa.get(), id as usize, ptr.cast(), gfp(flags)) };
         drop(locked);
         to_result(ret).map_err(|error| {
             // SAFETY: The table has not taken the reference.

@@ -134,7 +134,13 @@ impl<T> RcuArc<T> {
 /// Called once by RCU for the `rcu` field of an `Inner<T>` whose count reached zero.
 unsafe extern "C" fn free<T>(head: *mut bindings::callback_head) {
     // SAFETY: `head` is the `rcu` field of an `Inner<T>`; `Opaque` is transparent.
-    let inner = unsafe { kernel::container_of!(head.cast::<Opaque<bindings::callback_head>>(), Inner<T>, rcu) };
+    let inner = unsafe {
+        kernel::container_of!(
+            head.cast::<Opaque<bindings::callback_head>>(),
+            Inner<T>,
+            rcu
+        )
+    };
     // SAFETY: The pointer came from a box in `pin_init`, and nobody can reach the value any more:
     // the count is zero and the readers that were there then are gone.
     drop(unsafe { Pin::new_unchecked(KBox::from_raw(inner)) });

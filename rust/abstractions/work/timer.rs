@@ -16,7 +16,8 @@ use kernel::{
     static_lock_class,
     sync::{
         atomic::{Atomic, Relaxed},
-        new_spinlock_irq, SpinLockIrq, //
+        new_spinlock_irq,
+        SpinLockIrq, //
     },
     types::Opaque, //
 };

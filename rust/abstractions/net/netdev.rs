@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network devices and namespaces.
+//!
+//! Upstream home: rust/kernel/net/netdev.rs
+//!
+//! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
+
+use crate::abstractions::bindings;
+use core::ptr::NonNull;
+use kernel::{
+    str::CStr,
+    sync::{aref::AlwaysRefCounted, rcu},
+    types::Opaque, //
+};
+
+/// A network device.
+///
+/// Borrowed under RCU, RTNL or a reference (`ARef<NetDev>`).
+///
+/// # Invariants
+///
+/// References are to a valid `struct net_device`.
+#[repr(transparent)]
+pub struct NetDev(Opaque<bindings::net_device>);
+
+// SAFETY: Devices may be referred to from any thread; what is read here may change at any time and
+// is read once.
+unsafe impl Send for NetDev {}
+
+// SAFETY: As for `Send`.
+unsafe impl Sync for NetDev {}
+
+// SAFETY: A device is not freed before its reference count is zero.
+unsafe impl AlwaysRefCounted for NetDev {
+    fn inc_ref(&self) {
+        // SAFETY: The device is valid.
+        unsafe { bindings::dev_hold(self.0.get()) };
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference.
+        unsafe { bindings::dev_put(obj.as_ptr().cast()) };
+    }
+}
+
+impl NetDev {
+    /// Borrows a device.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` is valid during `'a`.
+    #[inline]
+    pub(in crate::abstractions) unsafe fn from_raw<'a>(ptr: *mut bindings::net_device) -> &'a Self {
+        // CAST: `NetDev` is transparent.
+        // SAFETY: By the requirements of this function.
+        unsafe { &*ptr.cast() }
+    }
+
+    /// Returns the C device.
+    #[inline]
+    pub(in crate::abstractions) fn as_raw(&self) -> *mut bindings::net_device {
+        self.0.get()
+    }
+
+    /// Returns the number of the device in its namespace.
+    #[inline]
+    pub fn ifindex(&self) -> u32 {
+        // SAFETY: The device is valid.
+        let ifindex = unsafe { (&raw const (*self.0.get()).ifindex).read_volatile() };
+        // Numbers are positive.
+        ifindex.unsigned_abs()
+    }
+
+    /// Returns the size of the largest network layer packet.
+    pub fn mtu(&self) -> u32 {
+        // SAFETY: The device is valid.
+        unsafe { (&raw const (*self.0.get()).mtu).read_volatile() }
+    }
+
+    /// Tells whether the device is a loopback device.
+    #[inline]
+    pub fn is_loopback(&self) -> bool {
+        // SAFETY: The device is valid.
+        let flags = unsafe { (&raw const (*self.0.get()).flags).read_volatile() };
+        flags & bindings::net_device_flags_IFF_LOOPBACK != 0
+    }
+
+    /// Tells whether the device is registered: it exists for users and is not going away.
+    ///
+    /// The answer holds as long as RTNL does.
+    pub fn is_registered(&self, _rtnl: &super::Rtnl) -> bool {
+        // SAFETY: The device is valid.
+        unsafe { bindings::netdev_is_registered(self.0.get()) }
+    }
+
+    /// Tells whether two references are to the same device.
+    #[inline]
+    pub fn same(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+
+    /// Returns the VLAN of a VLAN device.
+    #[inline]
+    pub fn vlan_id(&self) -> Option<u16> {
+        // SAFETY: The device is valid.
+        unsafe {
+            bindings::is_vlan_dev(self.0.get()).then(|| bindings::vlan_dev_vlan_id(self.0.get()))
+        }
+    }
+
+    /// Returns the device below a VLAN device.
+    #[inline]
+    pub fn vlan_real_device<'g>(&'g self, _guard: &'g rcu::Guard) -> Option<&'g Self> {
+        // SAFETY: The device is valid.
+        if !unsafe { bindings::is_vlan_dev(self.0.get()) } {
+            return None;
+        }
+        // SAFETY: The lower device outlives a grace period after the upper one is unlinked.
+        Some(unsafe { Self::from_raw(bindings::vlan_dev_real_dev(self.0.get())) })
+    }
+
+    /// Returns the network namespace of the device.
+    ///
+    /// A device may be moved; without RTNL or RCU the answer may be outdated at once.
+    #[inline]
+    pub fn namespace(&self) -> &NetNs {
+        // SAFETY: A namespace is not freed while a device is in it.
+        unsafe { NetNs::from_raw(bindings::dev_net(self.0.get())) }
+    }
+
+    /// Returns the name of the device, which may change unless RTNL is held.
+    pub fn name(&self, _rtnl: &super::Rtnl) -> &CStr {
+        // SAFETY: The name is a terminated string that changes under RTNL only.
+        unsafe { CStr::from_ptr((&raw const (*self.0.get()).name).cast()) }
+    }
+}
+
+/// A network namespace.
+///
+/// # Invariants
+///
+/// References are to a valid `struct net`.
+#[repr(transparent)]
+pub struct NetNs(Opaque<bindings::net>);
+
+// SAFETY: Namespaces may be referred to from any thread.
+unsafe impl Send for NetNs {}
+
+// SAFETY: As for `Send`.
+unsafe impl Sync for NetNs {}
+
+impl NetNs {
+    /// Borrows a namespace.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` is valid during `'a`.
+    #[inline]
+    pub(in crate::abstractions) unsafe fn from_raw<'a>(ptr: *mut bindings::net) -> &'a Self {
+        // CAST: `NetNs` is transparent.
+        // SAFETY: By the requirements of this function.
+        unsafe { &*ptr.cast() }
+    }
+
+    /// Returns the C namespace.
+    #[inline]
+    pub(in crate::abstractions) fn as_raw(&self) -> *mut bindings::net {
+        self.0.get()
+    }
+
+    /// Returns a number that no other namespace has had or will have.
+    pub fn cookie(&self) -> u64 {
+        // SAFETY: The namespace is valid, and the number is never changed.
+        unsafe { (*self.0.get()).net_cookie }
+    }
+}
