@@ -29,6 +29,8 @@ mod duplicate;
 mod execute;
 mod fail;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use core::ops::DerefMut;
 
