@@ -29,3 +29,7 @@ guest: ## Run CMD='shell commands' in a guest with the module of this checkout (
 .PHONY: shell
 shell: ## Interactive guest with the module loaded
 	@$(SCRIPTS)/guest.sh --kernel $(or $(KERNEL),stock) --module $(or $(MODULE),ours) $(GUEST_OPTIONS) --timeout 86400 --shell
+
+.PHONY: test
+test: ## Gates and guest suites (SUITES='a b': only these; KERNEL=debug; MODULE=stock: the C driver's verdicts)
+	@$(SCRIPTS)/test.sh

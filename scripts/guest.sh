@@ -96,7 +96,12 @@ common_payload() {
 	local ktree=$RXE_CACHE/kernel/tools/testing/selftests
 	cp -r "$ktree/rdma" "$ktree/kselftest" "$ktree/kselftest_harness.h" "$p/kselftest/" 2>/dev/null || true
 	if [ "$module" = ours ] || [ "$peer" = ours ]; then
-		ko=$([ -n "$nobuild" ] && last_module || "$RXE_TOP/scripts/module.sh" "$kernel") || exit 1
+		if [ -n "$nobuild" ]; then
+			ko=$(last_module) || exit 1
+		else
+			ko=$("$RXE_TOP/scripts/module.sh" "$kernel" 2>"$run/module.log") || { cat "$run/module.log" >&2; exit 1; }
+			tail -n 1 "$run/module.log" >&2
+		fi
 		local stage=$run/stage/lib/modules/$release
 		mkdir -p "$stage/updates"
 		cp "$ko" "$stage/updates/rdma_rxe.ko"
@@ -123,6 +128,9 @@ payload() {
 	local p=$run/payload
 	printf 'RXE_MODULE=%s\nRXE_KERNEL=%s\nRXE_MODE=%s\nRXE_GUEST=%s\nCOLUMNS=%s\nLINES=%s\n' "$2" "$kernel" "$3" "$4" \
 		"$(tput cols 2>/dev/null || echo 120)" "$(tput lines 2>/dev/null || echo 40)" >"$p/config"
+	# What the suites are to know: every exported RXE_ variable that is none of the lab's own.
+	compgen -e | grep '^RXE_' | grep -Evx 'RXE_(TOP|CACHE|T0|MIRROR|SECURITY_MIRROR|KEYRING|KERNEL.*|REFRESH|ACCEL|BIND|MODULE|GUEST|MODE|OUT|TESTS)' |
+		while read -r v; do printf 'export %s=%q\n' "$v" "${!v}"; done >>"$p/config" || true
 	tc sh -c 'cd "$1" && find payload | cpio -o -H newc --quiet -R 0:0 >"$2"' sh "$run" "$run/$1.payload"
 	cat "$boot/initrd.cpio" "$run/$1.payload" >"$run/$1.initrd"
 	rm -f "$run/$1.payload"
@@ -133,8 +141,8 @@ payload() {
 command() {
 	local name=$1 other=a n=2 i
 	[ "$name" = a ] && other=b n=1
-	local kargs="console=ttyS0 quiet loglevel=5 panic=-1 net.ifnames=0 mitigations=off random.trust_cpu=on audit=0 lsm= no_timer_check"
-	[ "$kernel" = debug ] || kargs+=" kfence.sample_interval=100"
+	local kargs="console=ttyS0 quiet loglevel=5 panic=-1 net.ifnames=0 mitigations=off random.trust_cpu=on audit=0 log_buf_len=4M printk.devkmsg=on lsm= no_timer_check"
+	if [ "$kernel" = debug ]; then kargs+=" kasan_multi_shot"; else kargs+=" kfence.sample_interval=100"; fi
 	qemu=("$RXE_TOP/scripts/in-toolchain.sh" --root "$root" env "TMPDIR=$run" qemu-system-x86_64 -machine q35 "${machine[@]}" -m "$memory" -smp "$cpus"
 		-nodefaults -no-user-config -display none -no-reboot -kernel "$boot/vmlinuz" -initrd "$run/$name.initrd" -append "$kargs $append"
 		-device virtio-rng-pci -serial "file:$run/$name.console"
