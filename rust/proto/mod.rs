@@ -44,6 +44,7 @@
 )]
 
 pub mod aeth;
+pub mod bind;
 pub mod completer;
 pub mod counters;
 pub mod effect;
