@@ -8,6 +8,7 @@
 mod bindings;
 pub mod crc32;
 pub mod mm;
+pub mod random;
 pub mod net;
 pub mod sync;
 pub mod work;

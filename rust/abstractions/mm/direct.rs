@@ -27,9 +27,19 @@ use kernel::{
     },
 };
 
-/// The access lies outside the memory, or is not aligned as it must be.
+/// Why memory was not accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfRange;
+pub enum AccessError {
+    /// The range is not in the memory.
+    OutOfRange,
+    /// The word is not at a multiple of its size.
+    Misaligned,
+}
+
+use AccessError::{
+    Misaligned,
+    OutOfRange, //
+};
 
 /// Lists memory by the addresses of blocks of one size, a power of two.
 ///
@@ -133,7 +143,7 @@ impl Blocks {
 
     /// Returns the address of `len` bytes from offset `offset` in block `index`.
     #[inline]
-    fn locate(&self, index: u64, offset: u64, len: usize) -> Result<*mut u8, OutOfRange> {
+    fn locate(&self, index: u64, offset: u64, len: usize) -> Result<*mut u8, AccessError> {
         let room = self.block_size().checked_sub(offset).ok_or(OutOfRange)?;
         if len as u64 > room {
             return Err(OutOfRange);
@@ -156,7 +166,7 @@ impl Blocks {
 
     /// Copies from block `index`, offset `offset`, to `dst`. The bytes must lie in this one block.
     #[inline]
-    pub fn read(&self, index: u64, offset: u64, dst: &mut [u8]) -> Result<(), OutOfRange> {
+    pub fn read(&self, index: u64, offset: u64, dst: &mut [u8]) -> Result<(), AccessError> {
         let src = self.locate(index, offset, dst.len())?;
         // SAFETY: `locate` returned the address of `dst.len()` bytes of the memory, allocated by the
         // type invariants. `dst` is a slice of that length, and not part of the memory: no Rust
@@ -167,7 +177,7 @@ impl Blocks {
 
     /// Copies `src` to block `index`, offset `offset`. The bytes must lie in this one block.
     #[inline]
-    pub fn write(&self, index: u64, offset: u64, src: &[u8]) -> Result<(), OutOfRange> {
+    pub fn write(&self, index: u64, offset: u64, src: &[u8]) -> Result<(), AccessError> {
         let dst = self.locate(index, offset, src.len())?;
         // SAFETY: As in `read`, in the other direction.
         unsafe { copy(dst, src.as_ptr(), src.len()) };
@@ -180,14 +190,14 @@ impl Blocks {
         index: u64,
         offset: u64,
         access: impl FnOnce(&Atomic<u64>) -> R,
-    ) -> Result<R, OutOfRange> {
+    ) -> Result<R, AccessError> {
         let word = self.locate(index, offset, size_of::<u64>())?;
         // SAFETY: `locate` returned the address of 8 bytes of the memory.
         unsafe { with_word(word, access) }
     }
 
     /// Writes back `len` bytes from offset `offset` of block `index` to persistent memory.
-    pub fn write_back(&self, index: u64, offset: u64, len: usize) -> Result<(), OutOfRange> {
+    pub fn write_back(&self, index: u64, offset: u64, len: usize) -> Result<(), AccessError> {
         let addr = self.locate(index, offset, len)?;
         // SAFETY: `locate` returned the address of `len` bytes of the memory.
         unsafe { bindings::arch_wb_cache_pmem(addr.cast(), len) };
@@ -241,7 +251,7 @@ impl AllMemory {
 
     /// Finds the bytes from `addr` to the end of its page, at most `len`.
     #[inline]
-    fn locate(&self, addr: u64, len: usize) -> Result<(*mut u8, usize), OutOfRange> {
+    fn locate(&self, addr: u64, len: usize) -> Result<(*mut u8, usize), AccessError> {
         let addr = usize::try_from(addr).map_err(|_| OutOfRange)?;
         // SAFETY: Any number may be asked about.
         if !unsafe { bindings::virt_addr_valid(core::ptr::without_provenance(addr)) } {
@@ -252,7 +262,7 @@ impl AllMemory {
     }
 
     /// Copies from `addr` to `dst`. On error a part may have been copied.
-    pub fn read(&self, mut addr: u64, mut dst: &mut [u8]) -> Result<(), OutOfRange> {
+    pub fn read(&self, mut addr: u64, mut dst: &mut [u8]) -> Result<(), AccessError> {
         while !dst.is_empty() {
             let (src, n) = self.locate(addr, dst.len())?;
             let (now, rest) = dst.split_at_mut_checked(n).ok_or(OutOfRange)?;
@@ -266,7 +276,7 @@ impl AllMemory {
     }
 
     /// Copies `src` to `addr`. On error a part may have been copied.
-    pub fn write(&self, mut addr: u64, mut src: &[u8]) -> Result<(), OutOfRange> {
+    pub fn write(&self, mut addr: u64, mut src: &[u8]) -> Result<(), AccessError> {
         while !src.is_empty() {
             let (dst, n) = self.locate(addr, src.len())?;
             let (now, rest) = src.split_at_checked(n).ok_or(OutOfRange)?;
@@ -283,7 +293,7 @@ impl AllMemory {
         &self,
         addr: u64,
         access: impl FnOnce(&Atomic<u64>) -> R,
-    ) -> Result<R, OutOfRange> {
+    ) -> Result<R, AccessError> {
         let (word, n) = self.locate(addr, size_of::<u64>())?;
         if n < size_of::<u64>() {
             return Err(OutOfRange);
@@ -330,10 +340,10 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 unsafe fn with_word<R>(
     ptr: *mut u8,
     access: impl FnOnce(&Atomic<u64>) -> R,
-) -> Result<R, OutOfRange> {
+) -> Result<R, AccessError> {
     let ptr: *mut u64 = ptr.cast();
     if !ptr.is_aligned() {
-        return Err(OutOfRange);
+        return Err(Misaligned);
     }
     // SAFETY: `ptr` is aligned and valid, all values of a `u64` are good, and inside the kernel the
     // word is accessed as an atomic only, or by `memcpy`, which does not count as a Rust access.

@@ -84,30 +84,9 @@ impl UserBuf {
         Ok(ptr)
     }
 
-    /// Copies the words from `offset`, a multiple of 8, to `dst`.
-    #[inline]
-    pub fn copy_in(&self, offset: usize, dst: &mut [u64]) -> Result {
-        let src = self.words_at(offset, dst.len())?;
-        for (i, word) in dst.iter_mut().enumerate() {
-            // SAFETY: `words_at` checked that `dst.len()` aligned words from `src` are in the buffer.
-            *word = unsafe { src.add(i).read_volatile() };
-        }
-        Ok(())
-    }
-
-    /// Copies `src` to the words from `offset`, a multiple of 8.
-    #[inline]
-    pub fn copy_out(&self, offset: usize, src: &[u64]) -> Result {
-        let dst = self.words_at(offset, src.len())?;
-        for (i, word) in src.iter().enumerate() {
-            // SAFETY: `words_at` checked that `src.len()` aligned words from `dst` are in the buffer.
-            unsafe { dst.add(i).write_volatile(*word) };
-        }
-        Ok(())
-    }
-
     /// Copies the bytes from `offset`, a multiple of 8, to `dst`.
-    pub fn copy_in_bytes(&self, offset: usize, dst: &mut [u8]) -> Result {
+    #[inline]
+    pub fn copy_in(&self, offset: usize, dst: &mut [u8]) -> Result {
         let words = dst.len() / WORD;
         let src = self.words_at(offset, words)?;
         self.at(offset, dst.len())?;
@@ -122,6 +101,28 @@ impl UserBuf {
         for (i, byte) in chunks.into_remainder().iter_mut().enumerate() {
             // SAFETY: `at` checked that all `dst.len()` bytes from `offset` are in the buffer.
             *byte = unsafe { tail.add(i).read_volatile() };
+        }
+        Ok(())
+    }
+
+    /// Copies `src` to the bytes from `offset`, a multiple of 8.
+    #[inline]
+    pub fn copy_out(&self, offset: usize, src: &[u8]) -> Result {
+        let words = src.len() / WORD;
+        let dst = self.words_at(offset, words)?;
+        self.at(offset, src.len())?;
+        let mut chunks = src.chunks_exact(WORD);
+        for (i, chunk) in (&mut chunks).enumerate() {
+            let mut word = [0; WORD];
+            word.copy_from_slice(chunk);
+            // SAFETY: `words_at` checked that `words` aligned words from `dst` are in the buffer.
+            unsafe { dst.add(i).write_volatile(u64::from_ne_bytes(word)) };
+        }
+        // SAFETY: At most the end of the bytes that were checked.
+        let tail: *mut u8 = unsafe { dst.add(words) }.cast();
+        for (i, byte) in chunks.remainder().iter().enumerate() {
+            // SAFETY: `at` checked that all `src.len()` bytes from `offset` are in the buffer.
+            unsafe { tail.add(i).write_volatile(*byte) };
         }
         Ok(())
     }
