@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The verbs of memory regions and windows.
+//!
+//! The core's object holds the primary reference to the body, which the table of keys names. It owns
+//! the end of the body as well: dropping it takes the body out of the table, waits for accesses that are
+//! under way and frees the memory, all of which needs process context.
+
+#![forbid(unsafe_code)]
+
+use super::{
+    device::RxeDev,
+    mr::Mr,
+    mw::Mw,
+    pd,
+    verbs::Rxe, //
+};
+use crate::{
+    abstractions::{
+        mm::direct::AllMemory,
+        rdma::{
+            self,
+            mr::{
+                Rereg,
+                ScatterMap, //
+            },
+            mw::Kind,
+            umem::UserMemory,
+            UserData, //
+        },
+        sync::RcuArc, //
+    },
+    proto::{
+        bind::WindowType,
+        memkey::Access,
+        num::{
+            Key,
+            PdId, //
+        },
+        status::AccessFault, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+type Pd = rdma::pd::Shell<pd::Handle>;
+
+/// The driver's part of an `ib_mr`.
+pub struct Region {
+    dev: Arc<RxeDev>,
+    body: RcuArc<Mr>,
+}
+
+impl Region {
+    /// Makes the body with `make`, which is given the index, and publishes it.
+    fn new<I: PinInit<Mr>>(pd: &Pd, make: impl FnOnce(u32) -> Result<I>) -> Result<Self> {
+        let dev = pd.body().dev().clone();
+        let index = dev.keys.regions.reserve(GFP_KERNEL)?;
+        let body = RcuArc::pin_init(make(index.id())?, GFP_KERNEL)?;
+        index.publish(body.clone());
+        Ok(Self { dev, body })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        drop(self.dev.keys.regions.remove(self.body.index()));
+        self.body.free();
+    }
+}
+
+impl rdma::mr::Operations for Region {
+    type Pd = Pd;
+
+    fn dma(pd: &Pd, memory: AllMemory, access: u32) -> Result<Self> {
+        Self::new(pd, |index| {
+            let access = Access::from_bits(access);
+            Ok(Mr::dma(index, pd.body().id(), access, memory))
+        })
+    }
+
+    fn user(pd: &Pd, memory: UserMemory<'_>, iova: u64, access: u32) -> Result<Self> {
+        Self::new(pd, |index| {
+            let access = Access::from_bits(access);
+            Mr::user(index, pd.body().id(), access, &memory, iova)
+        })
+    }
+
+    fn fast(pd: &Pd, max_sg: u32) -> Result<Self> {
+        Self::new(pd, |index| Mr::fast(index, pd.body().id(), max_sg))
+    }
+
+    fn rereg(&self, change: Rereg<'_, Pd>) -> Result {
+        let pd = change.pd.map(|pd| pd.body().id());
+        let access = change.access.map(Access::from_bits);
+        self.body.reregister(change.memory, pd, access)
+    }
+
+    fn map_sg(&self, map: ScatterMap<'_>) -> Result<usize> {
+        self.body.map(map)
+    }
+
+    fn dereg(&self) -> Result {
+        self.body.end()
+    }
+
+    fn key(&self) -> u32 {
+        self.body.key().get()
+    }
+}
+
+/// A REG_MR request between its post and its execution.
+pub struct FastReg {
+    body: RcuArc<Mr>,
+    /// Consumers choose the address after they have mapped the pages, and may change it again after
+    /// the post.
+    iova: u64,
+}
+
+impl FastReg {
+    /// Takes what the post of a REG_MR request for `mr` refers to. Any context.
+    pub fn capture(mr: &rdma::mr::Shell<Region>) -> Self {
+        Self {
+            body: mr.body().body.clone(),
+            iova: mr.iova(),
+        }
+    }
+
+    /// Executes the request for a queue pair of protection domain `pd`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Why the region stays free. The request completes with `LOC_QP_OP_ERR`.
+    pub fn register(&self, pd: PdId, key: Key, access: Access) -> Result<(), AccessFault> {
+        self.body.register(pd, key, access, self.iova)
+    }
+}
+
+/// The driver's part of an `ib_mw`.
+pub struct Window {
+    dev: Arc<RxeDev>,
+    body: RcuArc<Mw>,
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        drop(self.dev.keys.windows.remove(self.body.index()));
+        self.body.end();
+    }
+}
+
+#[vtable]
+impl rdma::mw::Operations for Window {
+    type Driver = Rxe;
+
+    fn alloc(pd: &Pd, kind: Kind, _udata: Option<&mut UserData<'_>>) -> Result<(Self, u32)> {
+        let kind = match kind {
+            Kind::Type1 => WindowType::One,
+            Kind::Type2 => WindowType::Two,
+        };
+        let dev = pd.body().dev().clone();
+        let index = dev.keys.windows.reserve(GFP_KERNEL)?;
+        let body = RcuArc::pin_init(Mw::new(index.id(), pd.body().id(), kind), GFP_KERNEL)?;
+        let key = body.key().get();
+        index.publish(body.clone());
+        Ok((Self { dev, body }, key))
+    }
+}
