@@ -22,6 +22,10 @@ clippy: ## Lint the module with the kernel's clippy settings
 kernel: ## Make only the toolchain root and the prepared kernel tree
 	@$(SCRIPTS)/kernel.sh
 
+.PHONY: debug-kernel
+debug-kernel: ## Build the debug kernel (KASAN, lockdep, kmemleak, fault injection); 40 CPU minutes, kept in the cache
+	@$(SCRIPTS)/debug-kernel.sh
+
 .PHONY: guest
 guest: ## Run CMD='shell commands' in a guest with the module of this checkout (MODULE=stock: with the C driver; KERNEL=debug)
 	@$(SCRIPTS)/guest.sh --kernel $(or $(KERNEL),stock) --module $(or $(MODULE),ours) $(GUEST_OPTIONS) -- "$$CMD"
