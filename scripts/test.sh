@@ -71,7 +71,7 @@ has() {
 group() {
 	local own=shared
 	[ "$(header "$1" boot)" != own ] || own=$1
-	printf '%s|%s|%s|%s|%s\n' "$(header "$1" guests 1)" "$(header "$1" memory 2G)" "$(header "$1" cpus 2)" "$(header "$1" append)" "$own"
+	printf '%s|%s|%s|%s|%s|%s\n' "$(header "$1" guests 1)" "$(header "$1" peer)" "$(header "$1" memory 2G)" "$(header "$1" cpus 2)" "$(header "$1" append)" "$own"
 }
 
 alone() {
@@ -83,9 +83,9 @@ alone() {
 
 # run_group GROUP SUITE...: in as many boots as it takes: a failed suite ends its guest.
 run_group() {
-	local spec=$1 guests memory cpus append own boot rc limit s opts todo n
+	local spec=$1 guests peer memory cpus append own boot rc limit s opts todo n
 	shift
-	IFS='|' read -r guests memory cpus append own <<<"$spec"
+	IFS='|' read -r guests peer memory cpus append own <<<"$spec"
 	todo=("$@")
 	n=0
 	while [ ${#todo[@]} -gt 0 ]; do
@@ -94,7 +94,7 @@ run_group() {
 		boot=$out/boot
 		rm -rf "$boot"
 		opts=(--kernel "$kernel" --module "$module" --memory "$memory" --cpus "$cpus" --timeout "$(awk -v a="$limit" -v b="$RXE_SLOW" -v c="$RXE_PATIENCE" 'BEGIN{print int(a*b*c)}')" --out "$boot")
-		[ "$guests" != 2 ] || opts+=(--peer "${PEER:-$module}")
+		[ "$guests" != 2 ] || opts+=(--peer "${PEER:-${peer:-$module}}")
 		[ -z "$append" ] || opts+=(--append "$append")
 		[ -z "$built" ] || opts+=(--no-build)
 		say "guest with ${todo[*]}"

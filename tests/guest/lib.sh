@@ -5,7 +5,8 @@
 #
 #   # summary: one line about what it checks            # timeout: 120      seconds it may take (times RXE_SLOW)
 #   # boot: own          a guest of its own             # memory: 2G, cpus: 2, append: kernel arguments (each implies boot: own)
-#   # guests: 2          with a second guest (`peer`)   # kernel: stock|debug   only on that kernel
+#   # guests: 2          with a second guest (`peer`)   # peer: ours|stock       the second guest's module (as the first's)
+#   # kernel: stock|debug   only on that kernel
 #   # module: ours       only with our module           # default: no       only when named in SUITES
 #   # expect-dmesg: REGEX   lines of the kernel log that are no fault
 #
