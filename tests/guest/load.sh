@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# summary: the module is loaded and unloaded 20 times: alone, with links, with links and traffic
+# timeout: 240
+#
+# Unloading with links in place is legal and must take the links down. Traffic runs in both directions while it happens: the
+# programs die with their device, the kernel does not.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib/wire.sh"
+
+loaded() { [ -d /sys/module/rdma_rxe ]; }
+unloaded() { ! loaded && no_rdma_device rxeA && no_rdma_device rxeB && [ -z "$(inA ss -Huln sport = :4791)$(ss -Huln sport = :4791)" ]; }
+unload() { modprobe -r rdma_rxe; }
+
+alone() {
+	modprobe rdma_rxe && loaded && assert_module && unload && ! loaded
+}
+
+with_links() {
+	modprobe rdma_rxe && inA rdma link add rxeA type rxe netdev va && inB rdma link add rxeB type rxe netdev vb &&
+		wait_for 5 link_active rxeB && [ "$(rdma link | grep -c 'rxe[AB]/1')" = 2 ] && unload && unloaded
+}
+
+with_deleted_links() {
+	modprobe rdma_rxe && inA rdma link add rxeA type rxe netdev va && inB rdma link add rxeB type rxe netdev vb &&
+		rdma link del rxeA && rdma link del rxeB && unload && unloaded
+}
+
+with_traffic() {
+	local a b rc=0
+	modprobe rdma_rxe && inA rdma link add rxeA type rxe netdev va && inB rdma link add rxeB type rxe netdev vb || return 1
+	wait_for 5 link_active rxeA && wait_for 5 link_active rxeB && wait_for 5 gid_index rxeA 10.77.0.1 && wait_for 5 gid_index rxeB 10.77.0.2 || return 1
+	inA ib_write_bw -d rxeA -x "$(gid_index rxeA 10.77.0.1)" -F -D 60 -s 65536 >/dev/null 2>&1 &
+	a=$!
+	wait_for 10 listening tcp:18515 || rc=1
+	inB ib_write_bw -d rxeB -x "$(gid_index rxeB 10.77.0.2)" -F -D 60 -s 65536 10.77.0.1 >/dev/null 2>&1 &
+	b=$!
+	wait_for 10 flows || { echo 'no traffic'; rc=1; }
+	if [ "$1" = links ]; then
+		rdma link del rxeB || rc=1
+		rdma link del rxeA || rc=1
+	fi
+	unload || { echo 'the module does not unload'; rc=1; }
+	kill -0 $a && kill -0 $b || { echo 'a program ended too early for the test to mean anything'; rc=1; }
+	kill -9 $a $b 2>/dev/null
+	wait $a $b 2>/dev/null
+	unloaded || { echo 'something is left'; rc=1; }
+	return $rc
+}
+flows() { [ "$(counter rxeA rcvd_pkts)" -gt 300 ]; }
+
+two_ns || die 'no wire'
+rdma link del rxeA
+rdma link del rxeB
+check 'unloads when idle' unload
+n=$(scaled 20)
+for ((i = 1; i <= n; i++)); do check "$i: load, unload" alone; done
+for ((i = 1; i <= n; i++)); do check "$i: load, add links, unload" with_links; done
+check 'load, add links, delete links, unload' with_deleted_links
+for ((i = 1; i <= n; i += 2)); do
+	check "$i: load, traffic, delete the links under the programs, unload" with_traffic links
+	check "$((i + 1)): load, traffic, unload under the programs" with_traffic rmmod
+done
+modprobe rdma_rxe
+check 'two namespaces are taken down' two_ns_gone
+finish
