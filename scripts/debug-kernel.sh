@@ -75,7 +75,8 @@ build() {
 
 root=$("$RXE_TOP/scripts/toolchain.sh")
 stock=$("$RXE_TOP/scripts/kernel.sh")
-tree=$RXE_CACHE/debug-kernel-$(key "$(cat "$stock/.complete")" "$FRAGMENT" "LLVM=$LLVM")
+# The version, and not how its tree was prepared: the debug kernel is too dear to be made again for less.
+tree=$RXE_CACHE/debug-kernel-$(key "$(basename "$stock")" "$FRAGMENT" "LLVM=$LLVM")
 log=$tree.log
 with_lock debug-kernel build
 [ "$(readlink "$RXE_CACHE/debug-kernel" 2>/dev/null)" = "${tree##*/}" ] || ln -sfn "${tree##*/}" "$RXE_CACHE/debug-kernel"
