@@ -47,6 +47,21 @@ fn uc_message_with_a_lost_packet_is_dropped_and_the_receive_kept() {
     }
 }
 
+/// A message that was dropped at one packet does not go on at a better one.
+#[test]
+fn uc_refused_packet_ends_its_message() {
+    let mut rig = Rig::new(Service::Uc);
+    rig.post(1, 4096);
+    let packets = send_packets(Service::Uc, 1024, 100, SendTail::None, &pattern(2500, 1));
+    rig.give_with(packets[0].0, &packets[0].1);
+    let mut bad = packets[1].0;
+    bad.set_payload_len(1000);
+    assert_eq!(rig.give(bad), DROPPED);
+    assert_eq!(rig.give_with(packets[1].0, &packets[1].1), DROPPED);
+    assert_eq!(rig.give_with(packets[2].0, &packets[2].1), DROPPED);
+    assert_eq!(rig.completions.len(), 0);
+}
+
 #[test]
 fn uc_message_that_is_not_ended_gives_way_to_the_next() {
     let mut rig = Rig::new(Service::Uc);
