@@ -110,7 +110,7 @@ impl Blocks {
         let blocks = end
             .checked_next_multiple_of(self.block_size())
             .ok_or(EINVAL)?
-            >> self.shift;
+            .wrapping_shr(self.shift);
         if first >= self.block_size() || blocks > self.addrs.len() as u64 {
             return Err(EINVAL);
         }
@@ -296,7 +296,8 @@ impl AllMemory {
     ) -> Result<R, AccessError> {
         let (word, n) = self.locate(addr, size_of::<u64>())?;
         if n < size_of::<u64>() {
-            return Err(OutOfRange);
+            // It runs over the end of the page.
+            return Err(Misaligned);
         }
         // SAFETY: The 8 bytes at `word` are in one page of the direct map, and the owner of the region
         // vouches for their use.
