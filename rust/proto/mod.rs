@@ -63,6 +63,8 @@ pub mod responder;
 pub mod ring;
 pub mod sender;
 pub mod sge;
+#[cfg(test)]
+mod sim;
 pub mod status;
 pub mod task;
 pub mod time;
