@@ -25,6 +25,28 @@ kernel_bindings=$kobj/rust/bindings/bindings_generated.rs
 set -f
 eval "params=($(grep -hEv '^#|^[[:space:]]*$' "$ksrc/rust/bindgen_parameters" "$dir/bindgen_parameters" | tr '\n' ' '))"
 set +f
+# The result is kept in the cache, if there is one, under a key of everything it is made from: checkouts mostly agree on it.
+depfile=
+keyed=()
+for f in "$@"; do
+	case $f in
+	-Wp,-MMD,* | -Wp,-MD,*) depfile=${f##*,} ;;
+	-fmacro-prefix-map=*) ;;
+	*) keyed+=("$f") ;;
+	esac
+done
+cached=
+if [ -n "${RXE_CACHE:-}" ] && [ -n "$depfile" ]; then
+	cached=$RXE_CACHE/bindings/$(cat "$dir/bindings_helper.h" "$dir/bindgen_parameters" "$src"/rust/helpers/*.c "$0" "$kernel_bindings" \
+		<(printf '%s\n' "$ksrc" "${keyed[@]}") | sha256sum | cut -c1-16)
+	if [ -e "$cached.rs" ]; then
+		cp "$cached.d" "$depfile"
+		cp "$cached.rs" "$tmp/all.rs"
+		mv "$tmp/all.rs" "$out"
+		exit 0
+	fi
+fi
+
 # defined FILE: names of the types FILE defines; opaque FILE: those it knows the names of only.
 defined() { sed -nE 's/^pub (struct|union|type|enum) ([A-Za-z0-9_]+).*/\2/p' "$1" | sort -u; }
 opaque() { grep -B1 -E '^    _unused: \[u8; 0\],' "$1" | sed -nE 's/^pub (struct|union) ([A-Za-z0-9_]+).*/\2/p' | sort -u; }
@@ -50,16 +72,22 @@ defined "$kernel_bindings" >"$tmp/kernel.all"
 opaque "$kernel_bindings" >"$tmp/kernel.opaque"
 comm -23 "$tmp/kernel.all" "$tmp/kernel.opaque" | blocklist >"$tmp/blocklist"
 
-generate() {
-	mapfile -t blocked <"$tmp/blocklist"
-	"$bindgen" "$dir/bindings_helper.h" "${params[@]}" \
-		"${blocked[@]}" "${common[@]}" -o "$tmp/main.rs" -- "$@"
-}
-generate "$@"
-opaque "$tmp/main.rs" | comm -12 - "$tmp/kernel.opaque" | blocklist >"$tmp/blocklist2"
-if [ -s "$tmp/blocklist2" ]; then
-	cat "$tmp/blocklist2" >>"$tmp/blocklist"
-	generate "$@"
+mapfile -t blocked <"$tmp/blocklist"
+"$bindgen" "$dir/bindings_helper.h" "${params[@]}" "${blocked[@]}" "${common[@]}" -o "$tmp/main.rs" -- "$@"
+
+# Types that neither side knows more than the name of are the kernel's.
+opaque "$tmp/main.rs" | comm -12 - "$tmp/kernel.opaque" >"$tmp/drop"
+awk 'NR == FNR { drop[$1] = 1; next }
+	/^#\[/ || attributes && !/^pub (struct|union) / { attributes = attributes $0 "\n"; next }
+	/^pub (struct|union) / && ($3 in drop) { attributes = ""; skip = 1 }
+	!skip { printf "%s", attributes; print }
+	{ attributes = "" }
+	/^}/ { skip = 0 }' "$tmp/drop" "$tmp/main.rs" >"$tmp/all.rs"
+cat "$tmp/helpers.rs" >>"$tmp/all.rs"
+if [ -n "$cached" ]; then
+	mkdir -p "${cached%/*}"
+	cp "$tmp/all.rs" "$tmp/cached"
+	cp "$depfile" "$cached.d"
+	mv "$tmp/cached" "$cached.rs"
 fi
-cat "$tmp/main.rs" "$tmp/helpers.rs" >"$tmp/all.rs"
 mv "$tmp/all.rs" "$out"
