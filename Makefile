@@ -10,6 +10,10 @@ help: ## This list
 	@echo "Targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
+.PHONY: run
+run: ## The whole story: build, boot a stock Debian 7.3 guest, NVMe over RDMA over this module, a summary table
+	@$(SCRIPTS)/run.sh
+
 .PHONY: module
 module: ## Build rdma_rxe.ko for the Debian kernel, or for KDIR=<your configured kernel tree>
 	@$(SCRIPTS)/module.sh stock
@@ -37,3 +41,15 @@ shell: ## Interactive guest with the module loaded
 .PHONY: test
 test: ## Gates and guest suites (SUITES='a b': only these; KERNEL=debug; MODULE=stock: the C driver's verdicts)
 	@$(SCRIPTS)/test.sh
+
+.PHONY: bench
+bench: ## This module against the C driver: wall clock and counted instructions, as table, JSON and chart
+	@$(SCRIPTS)/bench.sh
+
+.PHONY: install
+install: ## Install the module for the running kernel (updates/, depmod)
+	@$(SCRIPTS)/install.sh
+
+.PHONY: clean
+clean: ## Remove what was built in the checkout
+	@$(SCRIPTS)/clean.sh

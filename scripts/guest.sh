@@ -141,7 +141,7 @@ payload() {
 command() {
 	local name=$1 other=a n=2 i
 	[ "$name" = a ] && other=b n=1
-	local kargs="console=ttyS0 quiet loglevel=5 panic=-1 net.ifnames=0 mitigations=off random.trust_cpu=on audit=0 log_buf_len=4M printk.devkmsg=on lsm= no_timer_check"
+	local kargs="console=ttyS0 quiet loglevel=5 panic=-1 net.ifnames=0 mitigations=off random.trust_cpu=on audit=0 log_buf_len=4M printk.devkmsg=on lsm= no_timer_check tsc=reliable"
 	if [ "$kernel" = debug ]; then kargs+=" kasan_multi_shot"; else kargs+=" kfence.sample_interval=100"; fi
 	qemu=("$RXE_TOP/scripts/in-toolchain.sh" --root "$root" env "TMPDIR=$run" qemu-system-x86_64 -machine q35 "${machine[@]}" -m "$memory" -smp "$cpus"
 		-nodefaults -no-user-config -display none -no-reboot -kernel "$boot/vmlinuz" -initrd "$run/$name.initrd" -append "$kargs $append"
