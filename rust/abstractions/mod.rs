@@ -8,7 +8,8 @@
 mod bindings;
 pub mod crc32;
 pub mod mm;
-pub mod random;
 pub mod net;
+pub mod random;
+pub mod rdma;
 pub mod sync;
 pub mod work;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Wrappers for networking. */
 
+#include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
@@ -72,4 +73,9 @@ __rust_helper struct skb_shared_info *rust_helper_skb_shinfo(struct sk_buff *skb
 __rust_helper void *rust_helper_rcu_dereference_sk_user_data(struct sock *sk)
 {
 	return rcu_dereference_sk_user_data(sk);
+}
+
+__rust_helper void rust_helper_eth_random_addr(u8 *addr)
+{
+	eth_random_addr(addr);
 }

@@ -94,6 +94,36 @@ impl NetDev {
         unsafe { bindings::netdev_is_registered(self.0.get()) }
     }
 
+    /// Tells whether the device is set up by its administrator.
+    pub fn is_up(&self) -> bool {
+        // SAFETY: The device is valid.
+        let flags = unsafe { (&raw const (*self.0.get()).flags).read_volatile() };
+        flags & bindings::net_device_flags_IFF_UP != 0
+    }
+
+    /// Returns the link layer address of the device, or its first six bytes; `None` if it has none.
+    pub fn address(&self) -> Option<[u8; 6]> {
+        // SAFETY: The device is valid. Its address may change while it is read, which gives a mixture.
+        let (len, from) = unsafe { ((*self.0.get()).addr_len, (*self.0.get()).dev_addr) };
+        if len == 0 {
+            return None;
+        }
+        let mut address = [0; 6];
+        for (i, byte) in address.iter_mut().enumerate().take(len.into()) {
+            // SAFETY: The device has `addr_len` bytes of address.
+            *byte = unsafe { from.add(i).read_volatile() };
+        }
+        Some(address)
+    }
+
+    /// Makes a random Ethernet address: a unicast one, locally administered.
+    pub fn random_address() -> [u8; 6] {
+        let mut address = [0; 6];
+        // SAFETY: There is room for an Ethernet address.
+        unsafe { bindings::eth_random_addr(address.as_mut_ptr()) };
+        address
+    }
+
     /// Tells whether two references are to the same device.
     #[inline]
     pub fn same(&self, other: &Self) -> bool {

@@ -9,6 +9,7 @@ use super::{
         Device,
         Driver, //
     },
+    mr::IbPd,
     ops::shell,
     udata::UserData, //
 };
@@ -33,6 +34,15 @@ pub trait Operations: Sized + Send + Sync + 'static {
 shell! {
     /// An `ib_pd` with the driver's part behind it.
     Shell, ib_pd
+}
+
+// SAFETY: `from_raw` returns the shell around the structure.
+unsafe impl<T: Operations> IbPd for Shell<T> {
+    unsafe fn from_ib_pd<'a>(pd: *mut bindings::ib_pd) -> &'a Self {
+        // SAFETY: A protection domain of this driver has this shell; the rest is the same
+        // requirement.
+        unsafe { Self::from_raw(pd) }
+    }
 }
 
 /// # Safety

@@ -42,6 +42,12 @@ impl OwnedQueue {
             ptr: NonNull::new(ptr).ok_or(AllocError)?,
         })
     }
+
+    /// Waits for all items that are queued now. Sleeps.
+    pub fn flush(&self) {
+        // SAFETY: The work queue is valid.
+        unsafe { bindings::__flush_workqueue(self.ptr.as_ptr()) };
+    }
 }
 
 impl Deref for OwnedQueue {
