@@ -4,7 +4,7 @@
 //!
 //! A region has two sides. The consumer sees the C object (`ib_mr`), and changes its key and its pages
 //! whenever it likes; nothing here reads that. What accesses are checked against is the registration
-//! in this file, which changes only when a request that says so executes, in its order.
+//! of the body, which changes only when a request that says so executes, in its order.
 //!
 //! | state | gate | leaves it by |
 //! |---|---|---|
@@ -12,17 +12,22 @@
 //! | valid | open | LOCAL_INV or invalidation by the peer (fast registration only), deregistration |
 //! | ended | closed | - |
 //!
-//! A region for fast registration has two page lists. `map_mr_sg` fills the one in staging, at any
-//! time. REG_MR exchanges the two, which it does while the gate is closed and nobody is inside, so an
-//! access never sees a list that is being changed, and a request that still holds the old key finds the
-//! old pages until the invalidation has executed.
+//! A region for fast registration has several page lists: the live one, and others that `map_mr_sg`
+//! fills at any time. A REG_MR request is for the list that was mapped last when it was posted. When it
+//! executes, that list and the live one are exchanged, while the gate is closed and nobody is inside. So
+//! an access never sees a list that is being changed, and whoever still holds the old key finds the old
+//! pages until the invalidation has executed.
 
 #![forbid(unsafe_code)]
 
+mod registration;
+
+pub use self::registration::Registration;
+
+use self::registration::Memory;
 use crate::{
     abstractions::{
         mm::direct::{
-            self,
             AllMemory,
             Blocks, //
         },
@@ -36,7 +41,8 @@ use crate::{
         },
         sync::{
             Entered,
-            Gated, //
+            Gated,
+            RcuArc, //
         }, //
     },
     proto::{
@@ -58,10 +64,7 @@ use core::mem;
 use kernel::{
     new_spinlock_irq,
     prelude::*,
-    sync::{
-        atomic::Atomic,
-        SpinLockIrq, //
-    },
+    sync::SpinLockIrq,
     time::{
         delay::fsleep,
         Delta, //
@@ -86,129 +89,6 @@ const FAST_ACCESS: Access = Access::REMOTE
     .union(Access::FLUSH_GLOBAL)
     .union(Access::OPTIONAL);
 
-/// The memory of a registration.
-enum Memory {
-    /// None: the region has ended.
-    None,
-    /// All that the kernel can address; a region for kernel consumers.
-    All(AllMemory),
-    /// Pinned pages of a process.
-    Pinned(Umem),
-    /// Pages that a kernel consumer registered.
-    Fast(Blocks),
-}
-
-/// What keys grant access to: the hardware's view of a region.
-pub struct Registration {
-    view: RegView,
-    map: PageMap,
-    memory: Memory,
-}
-
-impl Registration {
-    /// Returns what a check needs to know.
-    #[inline]
-    pub fn view(&self) -> &RegView {
-        &self.view
-    }
-
-    /// Returns the list of the memory, unless it is all memory.
-    #[inline]
-    fn blocks(&self) -> Option<&Blocks> {
-        match &self.memory {
-            Memory::None | Memory::All(_) => None,
-            Memory::Pinned(umem) => Some(umem.blocks()),
-            Memory::Fast(blocks) => Some(blocks),
-        }
-    }
-
-    /// Calls `visit` for each piece of the range that lies in one block, with the block's index, the
-    /// offset in it and the length.
-    #[inline]
-    fn walk(
-        &self,
-        mut offset: u64,
-        mut len: usize,
-        mut visit: impl FnMut(&Blocks, u64, u64, usize) -> Result<(), AccessFault>,
-    ) -> Result<(), AccessFault> {
-        let blocks = self.blocks().ok_or(AccessFault::Memory)?;
-        while len > 0 {
-            let most = u32::try_from(len).unwrap_or(u32::MAX);
-            let span = self.map.span(offset, most).ok_or(AccessFault::Bounds)?;
-            let n = usize_from(span.len);
-            visit(blocks, span.index, u64::from(span.offset), n)?;
-            offset = offset.wrapping_add(u64::from(span.len));
-            len = len.saturating_sub(n);
-        }
-        Ok(())
-    }
-
-    /// Copies `src` to the region, from byte `offset` of it, which was checked.
-    #[inline]
-    pub fn write(&self, offset: u64, src: &[u8]) -> Result<(), AccessFault> {
-        if let Memory::All(memory) = &self.memory {
-            return memory.write(offset, src).map_err(memory_fault);
-        }
-        let mut left = src;
-        self.walk(offset, src.len(), |blocks, index, at, len| {
-            let (now, rest) = left.split_at_checked(len).ok_or(AccessFault::Memory)?;
-            left = rest;
-            blocks.write(index, at, now).map_err(memory_fault)
-        })
-    }
-
-    /// Copies from byte `offset` of the region, which was checked, to `dst`.
-    #[inline]
-    pub fn read(&self, offset: u64, dst: &mut [u8]) -> Result<(), AccessFault> {
-        if let Memory::All(memory) = &self.memory {
-            return memory.read(offset, dst).map_err(memory_fault);
-        }
-        let len = dst.len();
-        let mut left = dst;
-        self.walk(offset, len, |blocks, index, at, len| {
-            let (now, rest) = mem::take(&mut left)
-                .split_at_mut_checked(len)
-                .ok_or(AccessFault::Memory)?;
-            left = rest;
-            blocks.read(index, at, now).map_err(memory_fault)
-        })
-    }
-
-    /// Calls `access` with the 8-byte word at byte `offset` of the region, which was checked.
-    pub fn with_word<R>(
-        &self,
-        offset: u64,
-        access: impl FnOnce(&Atomic<u64>) -> R,
-    ) -> Result<R, AccessFault> {
-        if let Memory::All(memory) = &self.memory {
-            return memory.with_word(offset, access).map_err(memory_fault);
-        }
-        let blocks = self.blocks().ok_or(AccessFault::Memory)?;
-        let (index, at) = self.map.locate(offset).ok_or(AccessFault::Bounds)?;
-        blocks
-            .with_word(index, u64::from(at), access)
-            .map_err(memory_fault)
-    }
-
-    /// Writes `len` bytes from byte `offset` of the region, which were checked, back to persistent
-    /// memory.
-    pub fn write_back(&self, offset: u64, len: u64) -> Result<(), AccessFault> {
-        let len = usize::try_from(len).map_err(|_| AccessFault::Bounds)?;
-        self.walk(offset, len, |blocks, index, at, len| {
-            blocks.write_back(index, at, len).map_err(memory_fault)
-        })
-    }
-}
-
-/// Turns what the memory says of an access into what the peer or the work request is told.
-fn memory_fault(error: direct::AccessError) -> AccessFault {
-    match error {
-        // The range was checked against the registration, so it is the memory that is not there.
-        direct::AccessError::OutOfRange => AccessFault::Memory,
-        direct::AccessError::Misaligned => AccessFault::Alignment,
-    }
-}
-
 /// How a region came to be, which decides what may be done to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -228,10 +108,82 @@ struct Control {
     ended: bool,
     /// The number of windows that are bound.
     windows: u32,
-    /// The pages that the consumer mapped last, or the list to put the next ones in.
-    staging: Blocks,
-    /// `staging` has pages that no REG_MR has taken.
-    staged: bool,
+    /// The label of the list in the registration.
+    live: Label,
+    /// The lists that are not in the registration. The consumer may map one while a request for
+    /// another waits in the send queue.
+    spare: [(Label, Blocks); SPARE],
+    /// The number of the mapping that was made last.
+    mapped: u64,
+}
+
+/// How many page lists a fast registration has beside the live one.
+const SPARE: usize = 2;
+
+/// Tells page lists apart.
+#[derive(Clone, Copy, Default)]
+struct Label {
+    /// The number of the mapping that is in the list.
+    mapping: u64,
+    /// How many REG_MR requests for it are posted and not executed.
+    posted: u32,
+}
+
+impl Control {
+    /// Finds the label of the list that has mapping `number`.
+    fn label(&mut self, number: u64) -> Option<&mut Label> {
+        if self.live.mapping == number {
+            return Some(&mut self.live);
+        }
+        self.spare
+            .iter_mut()
+            .map(|(label, _)| label)
+            .find(|label| label.mapping == number)
+    }
+}
+
+/// A REG_MR request between its post and its execution. It is for the pages that were mapped last when
+/// it was posted, and for the address that the consumer chose by then.
+pub struct FastReg {
+    region: RcuArc<Mr>,
+    mapping: u64,
+    iova: u64,
+}
+
+impl FastReg {
+    /// Takes what the post of a request for `region` refers to. Any context.
+    pub fn new(region: RcuArc<Mr>, iova: u64) -> Self {
+        let mut control = region.control.lock();
+        let mapping = control.mapped;
+        if let Some(label) = control.label(mapping) {
+            label.posted = label.posted.saturating_add(1);
+        }
+        drop(control);
+        Self {
+            region,
+            mapping,
+            iova,
+        }
+    }
+
+    /// Executes the request for a queue pair of protection domain `pd`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Why the region stays free. The request completes with `LOC_QP_OP_ERR`.
+    pub fn register(&self, pd: PdId, key: Key, access: Access) -> Result<(), AccessFault> {
+        self.region
+            .register(pd, key, access, self.mapping, self.iova)
+    }
+}
+
+impl Drop for FastReg {
+    fn drop(&mut self) {
+        let mut control = self.region.control.lock();
+        if let Some(label) = control.label(self.mapping) {
+            label.posted = label.posted.saturating_sub(1);
+        }
+    }
 }
 
 /// A memory region. Its index in the table of regions is part of its keys.
@@ -250,9 +202,19 @@ impl Mr {
         view: RegView,
         map: PageMap,
         memory: Memory,
-        staging: Blocks,
+        spare: [Blocks; SPARE],
     ) -> impl PinInit<Self> {
         let live = Registration { view, map, memory };
+        // Label 0 is for mappings that were never made: the live list, empty, has it first.
+        let mut number = 0u64;
+        let spare = spare.map(|blocks| {
+            number = number.wrapping_sub(1);
+            let label = Label {
+                mapping: number,
+                posted: 0,
+            };
+            (label, blocks)
+        });
         let live = match view.state {
             MrState::Valid => Gated::new_open(live),
             MrState::Free | MrState::Invalid => Gated::new_closed(live),
@@ -266,8 +228,9 @@ impl Mr {
                 closing: false,
                 ended: false,
                 windows: 0,
-                staging,
-                staged: false,
+                live: Label::default(),
+                spare,
+                mapped: 0,
             }),
         })
     }
@@ -287,7 +250,7 @@ impl Mr {
             view,
             PageMap::default(),
             Memory::All(memory),
-            Blocks::empty(),
+            [const { Blocks::empty() }; SPARE],
         )
     }
 
@@ -313,13 +276,13 @@ impl Mr {
             view,
             map,
             Memory::Pinned(umem),
-            Blocks::empty(),
+            [const { Blocks::empty() }; SPARE],
         ))
     }
 
     /// Makes the free region `index` for fast registration of at most `max_pages` pages.
     ///
-    /// Both page lists are allocated here: mapping and registration allocate nothing.
+    /// All page lists are allocated here: mapping and registration allocate nothing.
     pub fn fast(index: u32, pd: PdId, max_pages: u32) -> Result<impl PinInit<Self>> {
         if max_pages > MAX_FAST_PAGES {
             return Err(EINVAL);
@@ -336,7 +299,7 @@ impl Mr {
             view,
             PageMap::default(),
             Memory::Fast(list()?),
-            list()?,
+            [list()?, list()?],
         ))
     }
 
@@ -358,29 +321,41 @@ impl Mr {
     }
 
     /// Takes over the pages of a scatter list for the next REG_MR (`map_mr_sg`). Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for another kind of region or a bad page size or list, `EBUSY` if requests for all lists
+    /// wait in the send queue. Then there are no pages to register, rather than those from before.
     pub fn map(&self, map: ScatterMap<'_>) -> Result<usize> {
         let shift = map.page_size().trailing_zeros();
         if self.kind != Kind::Fast || PageMap::new(shift, 0).is_none() {
             return Err(EINVAL);
         }
-        let mut control = self.control.lock();
-        // If mapping fails there are no pages to register, rather than those from before.
-        control.staged = true;
-        let mapped = map.list(&mut control.staging)?;
-        Ok(mapped.entries)
+        let mut guard = self.control.lock();
+        let control = &mut *guard;
+        // Pages that were mapped and not posted are replaced, so that there is a list for the others.
+        let last = control.mapped;
+        let mut free = control
+            .spare
+            .iter_mut()
+            .filter(|(label, _)| label.posted == 0);
+        let first = free.next().ok_or(EBUSY)?;
+        let (label, blocks) = match free.next() {
+            Some(second) if second.0.mapping == last => second,
+            _ => first,
+        };
+        control.mapped = last.wrapping_add(1);
+        label.mapping = control.mapped;
+        Ok(map.list(blocks)?.entries)
     }
 
-    /// Executes REG_MR: makes the pages that were mapped last accessible. Any context.
-    ///
-    /// # Errors
-    ///
-    /// The region stays free if it is not one for fast registration, was not free, is in another
-    /// protection domain than the queue pair, or if key, rights or pages are not good.
-    pub fn register(
+    /// Executes REG_MR: makes the pages of a mapping accessible.
+    fn register(
         &self,
         pd: PdId,
         key: Key,
         access: Access,
+        mapping: u64,
         iova: u64,
     ) -> Result<(), AccessFault> {
         if self.kind != Kind::Fast {
@@ -404,9 +379,15 @@ impl Mr {
             let Memory::Fast(pages) = &mut live.memory else {
                 return Err(AccessFault::State);
             };
-            // If none were mapped since, the old ones are registered again.
-            if mem::take(&mut control.staged) {
-                mem::swap::<Blocks>(pages, &mut control.staging);
+            // The pages may be those of the registration before, to be registered again.
+            if control.live.mapping != mapping {
+                let (label, blocks) = control
+                    .spare
+                    .iter_mut()
+                    .find(|(label, _)| label.mapping == mapping)
+                    .ok_or(AccessFault::Memory)?;
+                mem::swap(label, &mut control.live);
+                mem::swap(blocks, pages);
             }
             let first = u32::try_from(pages.first()).map_err(|_| AccessFault::Memory)?;
             let map = PageMap::new(pages.shift(), first).ok_or(AccessFault::Memory)?;
@@ -535,8 +516,13 @@ impl Mr {
         let memory = self
             .live
             .with_closed(|live| mem::replace(&mut live.memory, Memory::None));
-        let staging = mem::replace(&mut self.control.lock().staging, Blocks::empty());
-        drop((memory, staging));
+        let mut control = self.control.lock();
+        let spare = control
+            .spare
+            .each_mut()
+            .map(|(_, blocks)| mem::replace(blocks, Blocks::empty()));
+        drop(control);
+        drop((memory, spare));
     }
 
     /// Counts a window that is bound to the registration, if `check` allows it, so that the

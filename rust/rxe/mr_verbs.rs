@@ -10,7 +10,10 @@
 
 use super::{
     device::RxeDev,
-    mr::Mr,
+    mr::{
+        FastReg,
+        Mr, //
+    },
     mw::Mw,
     pd,
     verbs::Rxe, //
@@ -30,15 +33,7 @@ use crate::{
         },
         sync::RcuArc, //
     },
-    proto::{
-        bind::WindowType,
-        memkey::Access,
-        num::{
-            Key,
-            PdId, //
-        },
-        status::AccessFault, //
-    },
+    proto::{bind::WindowType, memkey::Access},
 };
 use kernel::{
     prelude::*,
@@ -111,30 +106,10 @@ impl rdma::mr::Operations for Region {
     }
 }
 
-/// A REG_MR request between its post and its execution.
-pub struct FastReg {
-    body: RcuArc<Mr>,
-    /// Consumers choose the address after they have mapped the pages, and may change it again after
-    /// the post.
-    iova: u64,
-}
-
 impl FastReg {
     /// Takes what the post of a REG_MR request for `mr` refers to. Any context.
     pub fn capture(mr: &rdma::mr::Shell<Region>) -> Self {
-        Self {
-            body: mr.body().body.clone(),
-            iova: mr.iova(),
-        }
-    }
-
-    /// Executes the request for a queue pair of protection domain `pd`. Any context.
-    ///
-    /// # Errors
-    ///
-    /// Why the region stays free. The request completes with `LOC_QP_OP_ERR`.
-    pub fn register(&self, pd: PdId, key: Key, access: Access) -> Result<(), AccessFault> {
-        self.body.register(pd, key, access, self.iova)
+        Self::new(mr.body().body.clone(), mr.iova())
     }
 }
 
