@@ -39,6 +39,36 @@ fn mask(header: &mut [u8], offset: usize, mask: u8) -> Option<()> {
     Some(())
 }
 
+/// Sets the bits of the headers that the network may change, as the CRC wants to see them.
+///
+/// `ip` is an IPv4 header without options or an IPv6 header without extensions, `udp` a UDP header,
+/// `bth` begins with a base transport header. Returns `None` if `ip` has another length than these
+/// two or another header is too short, with the headers in an unspecified state.
+pub fn mask_headers(ip: &mut [u8], udp: &mut [u8], bth: &mut [u8]) -> Option<()> {
+    match ip.len() {
+        IPV4_LEN => {
+            // Type of service, time to live, header checksum.
+            mask(ip, 1, 0xff)?;
+            mask(ip, 8, 0xff)?;
+            mask(ip, 10, 0xff)?;
+            mask(ip, 11, 0xff)?;
+        }
+        IPV6_LEN => {
+            // Traffic class and flow label, hop limit.
+            mask(ip, 0, 0x0f)?;
+            mask(ip, 1, 0xff)?;
+            mask(ip, 2, 0xff)?;
+            mask(ip, 3, 0xff)?;
+            mask(ip, 7, 0xff)?;
+        }
+        _ => return None,
+    }
+    // Checksum.
+    mask(udp, 6, 0xff)?;
+    mask(udp, 7, 0xff)?;
+    mask(bth, RESV8A, 0xff)
+}
+
 /// Returns the state after the headers of a packet.
 ///
 /// `ip` is an IPv4 header without options or an IPv6 header without extensions, `udp` the UDP
@@ -54,35 +84,12 @@ pub fn icrc_header_state<C: Crc32>(
     let (bth, rest) = transport.split_at_checked(BTH_LEN)?;
 
     let (ip_hdr, tail) = buf.split_at_mut_checked(ip.len())?;
-    ip_hdr.copy_from_slice(ip);
-    match ip.len() {
-        IPV4_LEN => {
-            // Type of service, time to live, header checksum.
-            mask(ip_hdr, 1, 0xff)?;
-            mask(ip_hdr, 8, 0xff)?;
-            mask(ip_hdr, 10, 0xff)?;
-            mask(ip_hdr, 11, 0xff)?;
-        }
-        IPV6_LEN => {
-            // Traffic class and flow label, hop limit.
-            mask(ip_hdr, 0, 0x0f)?;
-            mask(ip_hdr, 1, 0xff)?;
-            mask(ip_hdr, 2, 0xff)?;
-            mask(ip_hdr, 3, 0xff)?;
-            mask(ip_hdr, 7, 0xff)?;
-        }
-        _ => return None,
-    }
-
     let (udp_hdr, tail) = tail.split_at_mut_checked(UDP_LEN)?;
-    udp_hdr.copy_from_slice(udp);
-    // Checksum.
-    mask(udp_hdr, 6, 0xff)?;
-    mask(udp_hdr, 7, 0xff)?;
-
     let (bth_hdr, _) = tail.split_at_mut_checked(BTH_LEN)?;
+    ip_hdr.copy_from_slice(ip);
+    udp_hdr.copy_from_slice(udp);
     bth_hdr.copy_from_slice(bth);
-    mask(bth_hdr, RESV8A, 0xff)?;
+    mask_headers(ip_hdr, udp_hdr, bth_hdr)?;
 
     let len = ip
         .len()

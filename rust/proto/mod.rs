@@ -65,6 +65,7 @@ pub mod sender;
 pub mod sge;
 #[cfg(test)]
 mod sim;
+pub mod sport;
 pub mod status;
 pub mod task;
 pub mod time;
