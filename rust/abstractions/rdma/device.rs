@@ -310,12 +310,12 @@ impl WeakDevice {
     }
 
     /// Takes a reference to the entry of the port's GID table that has `gid`, RoCE version 2, on
-    /// `ndev`. Any context.
+    /// `ndev` or, with [`None`], on any network device. Any context.
     ///
     /// # Errors
     ///
     /// `ENODEV` if the device is gone, `ENOENT` if there is no such entry.
-    pub fn find_gid(&self, gid: super::Gid, ndev: &NetDev) -> Result<GidAttr> {
+    pub fn find_gid(&self, gid: super::Gid, ndev: Option<&NetDev>) -> Result<GidAttr> {
         let guard = rcu::read_lock();
         let (raw, _) = self.raw(&guard).ok_or(ENODEV)?;
         let gid = gid.to_raw();
@@ -327,7 +327,7 @@ impl WeakDevice {
                 &gid,
                 bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP,
                 1,
-                ndev.as_raw(),
+                ndev.map_or(ptr::null_mut(), NetDev::as_raw),
             ))
         }
     }
