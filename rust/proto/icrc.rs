@@ -31,7 +31,7 @@ pub const IPV6_LEN: usize = 40;
 pub const UDP_LEN: usize = 8;
 
 /// The offset of the eight reserved bits in the base transport header.
-const RESV8A: usize = 4;
+pub const RESV8A: usize = 4;
 
 /// Sets the bits of `mask` in the byte at `offset`.
 fn mask(header: &mut [u8], offset: usize, mask: u8) -> Option<()> {
