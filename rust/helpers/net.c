@@ -50,6 +50,11 @@ __rust_helper unsigned int rust_helper_dst_reserved_space(const struct dst_entry
 	return LL_RESERVED_SPACE(dst_dev(dst));
 }
 
+__rust_helper bool rust_helper_dst_is_loopback(const struct dst_entry *dst)
+{
+	return dst_dev(dst)->flags & IFF_LOOPBACK;
+}
+
 __rust_helper struct net *rust_helper_dst_dev_net_rcu(const struct dst_entry *dst)
 {
 	return dst_dev_net_rcu(dst);

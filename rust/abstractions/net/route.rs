@@ -113,6 +113,12 @@ impl Dst {
         unsafe { bindings::dst_reserved_space(self.ptr.as_ptr()) as usize }
     }
 
+    /// Tells whether the route leads back to this host.
+    pub fn is_loopback(&self, _guard: &rcu::Guard) -> bool {
+        // SAFETY: The device of a route is valid under RCU.
+        unsafe { bindings::dst_is_loopback(self.ptr.as_ptr()) }
+    }
+
     /// Returns the protocol that the route is for.
     #[inline]
     pub fn version(&self) -> IpVersion {

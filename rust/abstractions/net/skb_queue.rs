@@ -231,6 +231,16 @@ impl SkbQueue {
         }
     }
 
+    /// Takes the oldest packet, from `taken` if there is one. `taken` holds what was taken out and not
+    /// used yet; it belongs to the one who takes out.
+    #[inline]
+    pub fn pop(&self, taken: &mut SkbList<RxSkb>) -> Option<RxSkb> {
+        taken.pop().or_else(|| {
+            *taken = self.drain();
+            taken.pop()
+        })
+    }
+
     /// Tells whether there is nothing to take out.
     #[inline]
     pub fn is_empty(&self) -> bool {

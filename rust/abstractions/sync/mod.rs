@@ -14,6 +14,6 @@ pub use self::{
     gated::{Entered, Gated},
     id_table::{IdTable, Reserved},
     percpu_counters::PerCpuCounters,
-    rcu_arc::{Borrowed, RcuArc},
+    rcu_arc::{wait_for_rcu_arcs, Borrowed, RcuArc},
     static_mutex::{StaticMutex, StaticMutexGuard}, //
 };

@@ -14,7 +14,11 @@ use core::{
 use kernel::{
     alloc::{AllocError, Flags},
     prelude::*,
-    sync::{rcu, Refcount},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        rcu,
+        Refcount, //
+    },
     types::Opaque,
     workqueue::{HasWork, RawWorkItem, Work, WorkItem, WorkItemPointer}, //
 };
@@ -28,13 +32,35 @@ struct Inner<T> {
     value: T,
 }
 
+/// The number of values that exist in this module.
+static VALUES: Atomic<usize> = Atomic::new(0);
+
+/// Waits until the values of this module whose last reference is gone are freed. Sleeps.
+///
+/// The destructor of a value may give up the last reference to another, so one round of callbacks
+/// does not do. Returns the number of values that are still referred to: zero, or there is a leak.
+pub fn wait_for_rcu_arcs() -> usize {
+    // Chains of values are as long as the types refer to each other.
+    const ROUNDS: u32 = 8;
+
+    for _ in 0..ROUNDS {
+        rcu::rcu_barrier();
+        if VALUES.load(Relaxed) == 0 {
+            break;
+        }
+    }
+    // The callback that brought the number to zero may still be on its way out.
+    rcu::rcu_barrier();
+    VALUES.load(Relaxed)
+}
+
 /// A reference counted, pinned value that is destroyed a grace period after its last reference went.
 ///
 /// Tables hand out [`Borrowed`] references under an RCU guard without touching the count. The value
 /// is dropped in an RCU callback, that is in softirq context: its destructor must not sleep. What
 /// has to be released with sleeping must be taken out before the last reference goes.
 ///
-/// A module that creates such values must call `rcu_barrier()` before its text goes away.
+/// A module that creates such values must call [`wait_for_rcu_arcs`] before its text goes away.
 ///
 /// # Invariants
 ///
@@ -73,6 +99,7 @@ impl<T: Send + Sync + 'static> RcuArc<T> {
         )?;
         // SAFETY: The value stays where it is until it is dropped.
         let ptr = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
+        VALUES.add(1, Relaxed);
         // INVARIANT: The count was initialised to one, which is this reference's.
         Ok(Self {
             // SAFETY: A pointer from a box is not null.
@@ -119,12 +146,6 @@ impl<T> RcuArc<T> {
             _p: PhantomData,
         }
     }
-
-    /// Tells whether two references are to the same value.
-    #[inline]
-    pub fn ptr_eq(a: &Self, b: &Self) -> bool {
-        a.ptr == b.ptr
-    }
 }
 
 /// Drops a value whose grace period is over.
@@ -144,6 +165,7 @@ unsafe extern "C" fn free<T>(head: *mut bindings::callback_head) {
     // SAFETY: The pointer came from a box in `pin_init`, and nobody can reach the value any more:
     // the count is zero and the readers that were there then are gone.
     drop(unsafe { Pin::new_unchecked(KBox::from_raw(inner)) });
+    VALUES.fetch_sub(1, Relaxed);
 }
 
 impl<T> Drop for RcuArc<T> {
@@ -207,7 +229,7 @@ impl<'a, T> Borrowed<'a, T> {
     ///
     /// # Safety
     ///
-    /// `ptr` comes from [`RcuArc::into_raw`], and the value is not freed during `'a`.
+    /// `ptr` is to the value of an [`RcuArc`], which is not freed during `'a`.
     #[inline]
     pub unsafe fn from_raw(ptr: *const T) -> Self {
         // SAFETY: The value is embedded in an `Inner` by the requirements of this function.
@@ -235,6 +257,12 @@ impl<'a, T> Borrowed<'a, T> {
         } else {
             None
         }
+    }
+
+    /// Tells whether this is a borrow of the value of `arc`.
+    #[inline]
+    pub fn is(self, arc: &RcuArc<T>) -> bool {
+        self.ptr == arc.ptr
     }
 
     /// Returns the reference with the full lifetime of the borrow.
