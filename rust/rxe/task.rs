@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The workers of queue pairs.
+//!
+//! A [`Task`] is the scheduling state of one worker; the work item itself is a field of the queue pair. Kicking
+//! costs one atomic operation unless the worker is idle.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    abstractions::{
+        sync::{
+            Borrowed,
+            RcuArc, //
+        },
+        work::OwnedQueue, //
+    },
+    proto::task::{
+        Finish,
+        Kick,
+        Start,
+        TaskState, //
+    }, //
+};
+use kernel::{
+    sync::atomic::{
+        Atomic,
+        Full,
+        Relaxed, //
+    },
+    workqueue::{
+        HasWork,
+        WorkItem, //
+    }, //
+};
+
+/// What one run of a worker came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is nothing more to do.
+    Done,
+    /// There is more to do, but others should run in between.
+    More,
+}
+
+/// The state of the worker whose work item has the number `ID`.
+pub(crate) struct Task<const ID: u64> {
+    state: Atomic<u32>,
+}
+
+impl<const ID: u64> Task<ID> {
+    /// Makes a worker that is idle.
+    pub(crate) const fn new() -> Self {
+        Self {
+            state: Atomic::new(TaskState::Idle.get()),
+        }
+    }
+
+    /// Changes the state by a function of `proto::task` and returns its verdict.
+    #[inline]
+    fn apply<V>(&self, change: impl Fn(TaskState) -> (TaskState, V)) -> V {
+        let mut seen = self.state.load(Relaxed);
+        loop {
+            let (next, verdict) = change(TaskState::from_u32(seen));
+            // The exchange is made even if nothing changes: it orders what was there to do before the
+            // kick with the worker's look at it.
+            match self.state.cmpxchg(seen, next.get(), Full) {
+                Ok(_) => return verdict,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Says that there is something to do. Any context.
+    #[inline]
+    pub(crate) fn kick<T>(&self, object: Borrowed<'_, T>, queue: &OwnedQueue)
+    where
+        T: WorkItem<ID, Pointer = RcuArc<T>> + HasWork<T, ID> + Send + Sync + 'static,
+    {
+        if self.apply(TaskState::kick) == Kick::Enqueue {
+            // An object whose last reference is gone has nobody to work for.
+            if let Some(object) = object.upgrade() {
+                // Cannot fail: the item is queued by whoever made the worker leave the idle state, once.
+                let _ = queue.enqueue::<_, ID>(object);
+            }
+        }
+    }
+
+    /// No run of the worker shall begin from now on. One that runs finds out by itself.
+    pub(crate) fn close(&self) {
+        self.apply(TaskState::close);
+    }
+
+    /// Runs `work` until it has nothing more to do or wants others to run. Called by the work item.
+    pub(crate) fn run<T>(
+        object: RcuArc<T>,
+        task: impl Fn(&T) -> &Self,
+        queue: impl Fn(&T) -> &OwnedQueue,
+        mut work: impl FnMut(&RcuArc<T>) -> Progress,
+    ) where
+        T: WorkItem<ID, Pointer = RcuArc<T>> + HasWork<T, ID> + Send + Sync + 'static,
+    {
+        if task(&object).apply(TaskState::start) == Start::Stop {
+            return;
+        }
+        loop {
+            let more = work(&object) == Progress::More;
+            match task(&object).apply(|state| state.finish(more)) {
+                Finish::Done => return,
+                Finish::Again => {}
+                Finish::Requeue => {
+                    // Keeps the queue until the object is passed on.
+                    let keep = object.clone();
+                    let _ = queue(&keep).enqueue::<_, ID>(object);
+                    return;
+                }
+            }
+        }
+    }
+}
