@@ -249,12 +249,13 @@ impl RxeDev {
         self.weak.gid_attr(index)
     }
 
-    /// Takes a reference to the entry of the GID table that has `gid` on `ndev`. Any context.
+    /// Takes a reference to the entry of the GID table that has `gid`, on `ndev` or, with [`None`], on
+    /// any network device. Any context.
     ///
     /// # Errors
     ///
     /// `ENODEV` if the device is gone, `ENOENT` if there is no such entry.
-    pub(crate) fn find_gid(&self, gid: Gid, ndev: &NetDev) -> Result<GidAttr> {
+    pub(crate) fn find_gid(&self, gid: Gid, ndev: Option<&NetDev>) -> Result<GidAttr> {
         self.weak.find_gid(gid, ndev)
     }
 

@@ -77,7 +77,7 @@ impl UdpReceive for Ports {
             };
             let mut skb = Some(skb);
             this.table.for_each(guard, |_, port| {
-                if port.dev.gids().find_gid(gid, None).is_err() {
+                if port.dev.find_gid(gid, None).is_err() {
                     return true;
                 }
                 if let Some(skb) = skb.take() {

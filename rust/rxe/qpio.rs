@@ -27,7 +27,6 @@ use crate::{
             RcuArc, //
         },
         work::{
-            OwnedQueue,
             Timer,
             TimerCallback, //
         }, //
@@ -56,6 +55,7 @@ use kernel::{
     },
     workqueue::{
         HasWork,
+        Queue,
         WorkItem, //
     }, //
 };
@@ -97,7 +97,7 @@ pub(crate) trait Endpoint:
     fn io(&self) -> &QpIo<Self>;
 
     /// Returns the queue that its workers run in.
-    fn queue(&self) -> &OwnedQueue;
+    fn queue(&self) -> &Queue;
 }
 
 impl<T: Endpoint> TxWake for T {

@@ -263,13 +263,13 @@ fn find_qp<'g>(
     qpn: Qpn,
     guard: &'g rcu::Guard,
 ) -> Result<Borrowed<'g, Qp>, DropReason> {
-    dev.qps().get(qpn.get(), guard).ok_or(DropReason::NoQp)
+    dev.qps.get(qpn.get(), guard).ok_or(DropReason::NoQp)
 }
 
 /// Checks that a packet is to an address of the device, or to a group.
 fn check_destination(dev: &RxeDev, ends: &Ends, via: Option<&NetDev>) -> Result<(), DropReason> {
     if mcast::is_multicast(&ends.destination)
-        || dev.gids().find_gid(Gid(ends.destination), via).is_ok()
+        || dev.find_gid(Gid(ends.destination), via).is_ok()
     {
         Ok(())
     } else {

@@ -8,12 +8,9 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    abstractions::{
-        sync::{
-            Borrowed,
-            RcuArc, //
-        },
-        work::OwnedQueue, //
+    abstractions::sync::{
+        Borrowed,
+        RcuArc, //
     },
     proto::task::{
         Finish,
@@ -30,6 +27,7 @@ use kernel::{
     },
     workqueue::{
         HasWork,
+        Queue,
         WorkItem, //
     }, //
 };
@@ -73,7 +71,7 @@ impl<const ID: u64> Task<ID> {
 
     /// Says that there is something to do. Any context.
     #[inline]
-    pub(crate) fn kick<T>(&self, object: Borrowed<'_, T>, queue: &OwnedQueue)
+    pub(crate) fn kick<T>(&self, object: Borrowed<'_, T>, queue: &Queue)
     where
         T: WorkItem<ID, Pointer = RcuArc<T>> + HasWork<T, ID> + Send + Sync + 'static,
     {
@@ -95,7 +93,7 @@ impl<const ID: u64> Task<ID> {
     pub(crate) fn run<T>(
         object: RcuArc<T>,
         task: impl Fn(&T) -> &Self,
-        queue: impl Fn(&T) -> &OwnedQueue,
+        queue: impl Fn(&T) -> &Queue,
         mut work: impl FnMut(&RcuArc<T>) -> Progress,
     ) where
         T: WorkItem<ID, Pointer = RcuArc<T>> + HasWork<T, ID> + Send + Sync + 'static,

@@ -246,7 +246,7 @@ impl Destination {
         }
         .map_err(|_| Refused::NoRoute)?;
         // By address, not by MAC: the device may have none, or share it with another.
-        let local = dst.is_loopback(&guard) && qp.dev().gids().find_gid(self.remote, None).is_ok();
+        let local = dst.is_loopback(&guard) && qp.dev().find_gid(self.remote, None).is_ok();
         self.route = Some(Route {
             headroom: dst.reserved_space(&guard),
             dst,
@@ -283,7 +283,6 @@ pub(crate) fn datagram<'a>(
         }
         let source = qp
             .dev()
-            .gids()
             .gid_attr(av.grh.sgid_index.into())
             .map_err(|_| Refused::BadAddress)?;
         let attr = PathAttr {
