@@ -9,6 +9,7 @@
 use crate::abstractions::bindings;
 use core::ptr::NonNull;
 use kernel::{
+    error::{to_result, Result},
     str::CStr,
     sync::{aref::AlwaysRefCounted, rcu},
     types::Opaque, //
@@ -122,6 +123,19 @@ impl NetDev {
         // SAFETY: There is room for an Ethernet address.
         unsafe { bindings::eth_random_addr(address.as_mut_ptr()) };
         address
+    }
+
+    /// Lets packets to a multicast Ethernet address in. Additions are counted. May sleep.
+    pub fn add_multicast(&self, address: &[u8; 6]) -> Result {
+        // SAFETY: The device is valid, and the address has the length of an Ethernet one.
+        to_result(unsafe { bindings::dev_mc_add(self.0.get(), address.as_ptr()) })
+    }
+
+    /// Undoes one [`NetDev::add_multicast`]. May sleep.
+    pub fn remove_multicast(&self, address: &[u8; 6]) {
+        // SAFETY: The device is valid, and the address has the length of an Ethernet one. It fails only
+        // if the address is not in the list, which is what is wanted.
+        unsafe { bindings::dev_mc_del(self.0.get(), address.as_ptr()) };
     }
 
     /// Tells whether two references are to the same device.
