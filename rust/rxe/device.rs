@@ -11,6 +11,7 @@
 use super::{
     ah::Ah,
     keys::Keys,
+    mcast::Groups,
     param,
     pd::Pd,
     workers::Workers, //
@@ -96,6 +97,9 @@ pub struct RxeDev {
     /// Memory regions and windows, by key.
     #[pin]
     pub(super) keys: Keys,
+    /// Multicast groups.
+    #[pin]
+    pub(super) groups: Groups,
     /// Completion queues that may still be made.
     pub(super) cqs: Quota,
     /// User contexts that may still be made.
@@ -139,6 +143,7 @@ impl RxeDev {
             pds <- IdTable::new(1, param::MAX_PD),
             ahs <- IdTable::new(1, param::MAX_AH),
             keys <- Keys::new(),
+            groups <- Groups::new(),
             cqs: Quota::new(param::MAX_CQ),
             ucontexts: Quota::new(param::MAX_UCONTEXT),
         }))
@@ -249,8 +254,8 @@ impl RxeDev {
         self.weak.gid_attr(index)
     }
 
-    /// Takes a reference to the entry of the GID table that has `gid`, on `ndev` or, with [`None`], on
-    /// any network device. Any context.
+    /// Takes a reference to the entry of the GID table that has `gid`, on `ndev` or, with [`None`],
+    /// on any network device. Any context.
     ///
     /// # Errors
     ///

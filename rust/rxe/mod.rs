@@ -9,6 +9,7 @@ pub(crate) mod device;
 pub(crate) mod keys;
 pub(crate) mod link;
 mod mad;
+mod mcast;
 pub(crate) mod mem;
 pub(crate) mod mr;
 pub(crate) mod mr_verbs;
