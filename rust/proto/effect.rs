@@ -11,7 +11,7 @@
 //! | `TakeRecv` | `Recv` |
 //! | `Check`, `StoreRecv`, `StoreGrh`, `StoreRemote`, `AtomicWrite`, `Flush`, `Invalidate` | `Access` |
 //! | `Atomic` | `AtomicValue` |
-//! | `Send` | `Sent`, or `Access(Err(_))` when the payload could not be read and nothing was sent |
+//! | `Send` | `Sent`, or `Access(Err(_))` when payload could not be read and nothing was sent |
 //! | `Complete` | `Completed` |
 //! | `Event` | `Sent` |
 //! | `Fatal`, `Done` | nothing: the packet is finished with |
@@ -22,6 +22,7 @@ use super::{
     memkey::Access,
     num::{
         Key,
+        Mtu,
         Qpn, //
     },
     opcode::Opcode,
@@ -46,6 +47,19 @@ use super::{
 pub enum Input<'p> {
     /// The next request packet. Given only when the one before is finished with.
     Packet(&'p PacketInfo),
+    /// Consecutive packets of one SEND or RDMA WRITE message at once, each but the message's last as
+    /// long as the path MTU.
+    ///
+    /// What cannot simply be executed is answered with [`Disposition::Split`], with nothing changed:
+    /// the packets are then to be given one by one.
+    Run {
+        /// The headers of one packet that would carry all of it. The opcode has the position of the
+        /// whole in the message, `psn` is that of the first packet, `ack_req` is set if it is set in
+        /// any; the rest is from the packet that has it.
+        packet: &'p PacketInfo,
+        /// The number of packets.
+        packets: u32,
+    },
     /// What the receive queue had to offer.
     Recv(Result<RecvTaken, RecvFault>),
     /// Whether memory could be accessed as asked.
@@ -167,7 +181,9 @@ pub enum Effect {
     },
     /// Invalidate the region or window that the peer names.
     Invalidate(Key),
-    /// Send one packet.
+    /// Send a packet, or a run of them if the caller has [asked] for runs.
+    ///
+    /// [asked]: super::responder::Responder::set_response_run
     Send(Reply),
     /// Give a completion to the receive completion queue.
     Complete(RecvCompletion),
@@ -191,45 +207,69 @@ pub enum Disposition {
     Refused,
     /// It was not executed and nobody was told.
     Dropped,
+    /// It is a run, and its packets are to be given one by one.
+    Split,
 }
 
-/// A packet to send in answer to a request.
+/// A packet to send in answer to a request, or consecutive packets of the answer to a READ.
 ///
 /// Only what differs from answer to answer is kept, so that effects stay small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The opcode.
+    /// The opcode of the first packet.
     pub opcode: Opcode,
+    /// The opcode of the last packet. Any in between are middle packets.
+    pub last_opcode: Opcode,
+    /// The number of packets: at least one.
+    pub packets: u32,
+    /// The payload of each packet but the last.
+    pub mtu: Mtu,
     /// The syndrome, if the opcode has one.
     pub syndrome: u8,
     /// The partition key.
     pub pkey: u16,
     /// The peer's queue pair.
     pub dest_qpn: Qpn,
-    /// The sequence number of the packet.
+    /// The sequence number of the first packet.
     pub psn: Psn,
     /// The number of messages executed, if the opcode carries it.
     pub msn: Msn,
     /// The value that an atomic operation found, if the opcode carries it.
     pub orig: u64,
-    /// Where the payload comes from. The memory is read when the packet is built, and the rights
-    /// are checked then.
+    /// Where the payload of all packets comes from. The memory is read when the packets are built,
+    /// and the rights are checked then.
     pub payload: Option<RemoteSpan>,
 }
 
 impl Reply {
-    /// Returns the headers of the packet.
+    /// Returns the headers of the packet, or of the first.
     pub fn header(&self) -> PacketInfo {
-        let mut header = PacketInfo::new(self.opcode);
+        self.header_of(0)
+    }
+
+    /// Returns the headers of packet number `index`, from zero.
+    ///
+    /// Its payload begins `index` times the MTU after that of the first.
+    pub fn header_of(&self, index: u32) -> PacketInfo {
+        let before = index.wrapping_shl(self.mtu.shift());
+        let len = self.payload.map_or(0, |span| span.len);
+        let is_last = index.wrapping_add(1) >= self.packets;
+        let opcode = match (index, is_last) {
+            (0, _) => self.opcode,
+            (_, true) => self.last_opcode,
+            (_, false) => Opcode::RcReadResponseMiddle,
+        };
+
+        let mut header = PacketInfo::new(opcode);
         header.dest_qpn = self.dest_qpn;
-        header.psn = self.psn;
+        header.psn = self.psn.wrapping_add(index);
         header.pkey = self.pkey;
-        header.set_payload_len(self.payload.map_or(0, |span| span.len));
-        if self.opcode.has_aeth() {
+        header.set_payload_len(len.saturating_sub(before).min(self.mtu.bytes()));
+        if opcode.has_aeth() {
             header.aeth.syndrome = self.syndrome;
             header.aeth.msn = self.msn;
         }
-        if self.opcode.has_atomic_ack_eth() {
+        if opcode.has_atomic_ack_eth() {
             header.orig = self.orig;
         }
         header
@@ -267,7 +307,7 @@ mod tests {
 
     #[test]
     fn effects_are_small() {
-        assert!(core::mem::size_of::<Effect>() <= 72);
+        assert!(core::mem::size_of::<Effect>() <= 80);
         assert!(core::mem::size_of::<Input<'_>>() <= 32);
     }
 }

@@ -20,6 +20,10 @@
 //! and serves the next message. Faults of a posted receive buffer are the consumer's: they complete
 //! the work request in error and end the queue pair whatever its service.
 //!
+//! Packets may be given, and answers to READ be taken, in runs. That is a shorter way to the same
+//! result: a run that would not be executed to its end is given back to be treated packet by packet,
+//! so faults are those of single packets.
+//!
 //! The engine holds no memory and no lock. It is called under the queue pair's receive mutex.
 
 #![forbid(unsafe_code)]
@@ -44,7 +48,6 @@ use super::{
         Effect,
         Input,
         RecvTaken,
-        RemoteSpan,
         Reply, //
     },
     memkey::Access,
@@ -54,6 +57,7 @@ use super::{
         Qpn, //
     },
     opcode::{
+        Kind,
         Opcode,
         Service, //
     },
@@ -192,6 +196,10 @@ pub struct Responder<R> {
     nak_sent: bool,
     /// The packet that is being worked on.
     packet: PacketInfo,
+    /// How many it stands for.
+    packets: u32,
+    /// The largest number of response packets that are sent at once.
+    response_run: u32,
     stage: Stage,
     counts: ResponderCounts,
 }
@@ -217,6 +225,8 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             read: ReadAnswer::NONE,
             nak_sent: false,
             packet: PacketInfo::new(Opcode::RcSendOnly),
+            packets: 1,
+            response_run: 1,
             stage: Stage::Idle,
             counts: ResponderCounts::default(),
         }
@@ -252,6 +262,12 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// The latest entries are kept. An answer that is being sent is not affected.
     pub fn replace_storage(&mut self, storage: R) -> R {
         self.replay.replace(storage)
+    }
+
+    /// Lets answers to READ be sent in runs of up to `packets` packets. Without this call each
+    /// packet is sent by itself.
+    pub fn set_response_run(&mut self, packets: u32) {
+        self.response_run = packets.max(1);
     }
 
     /// Returns the PSN of the next packet in sequence.
@@ -290,7 +306,13 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         match (self.stage, input) {
             (Stage::Idle, Input::Packet(packet)) => {
                 self.packet = *packet;
+                self.packets = 1;
                 self.admit()
+            }
+            (Stage::Idle, Input::Run { packet, packets }) => {
+                self.packet = *packet;
+                self.packets = packets.max(1);
+                self.admit_run()
             }
             (Stage::Failed, _) => Effect::Done(Disposition::Dropped),
             (Stage::Announce, Input::Sent) => self.provide(),
@@ -334,6 +356,33 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             // None of the pairs above: the caller lost its place.
             (_, _) => self.end(Refusal::Caller),
         }
+    }
+
+    /// Admits a run that is the plain continuation of what was received.
+    fn admit_run(&mut self) -> Effect {
+        let plain = match self.packet.opcode.kind() {
+            Kind::Send | Kind::Write => {
+                self.cfg.service != Service::Ud && self.packet.psn == self.expected
+            }
+            Kind::ReadRequest
+            | Kind::ReadResponse
+            | Kind::Ack
+            | Kind::AtomicAck
+            | Kind::CompareSwap
+            | Kind::FetchAdd
+            | Kind::Flush
+            | Kind::AtomicWrite
+            | Kind::Cnp => false,
+        };
+        if self.packets > 1 && !plain {
+            return self.done(Disposition::Split);
+        }
+        self.admit()
+    }
+
+    /// Returns the PSN of the last of the packets in hand.
+    fn last_psn(&self) -> Psn {
+        self.packet.psn.wrapping_add(self.packets.wrapping_sub(1))
     }
 
     /// Gives a packet to the sequence checks of its service.
@@ -404,7 +453,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Sends a NAK after which the peer is to send again.
     fn answer_nak(&mut self, kind: AethKind, psn: Psn) -> Effect {
         self.stage = Stage::Answer(Disposition::Refused);
-        self.send(Opcode::RcAck, kind, psn, 0, None)
+        self.send(Opcode::RcAck, kind, psn, 0)
     }
 
     fn done(&mut self, disposition: Disposition) -> Effect {
@@ -412,24 +461,20 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         Effect::Done(disposition)
     }
 
-    /// Makes the effect that sends an answer.
-    fn send(
-        &self,
-        opcode: Opcode,
-        kind: AethKind,
-        psn: Psn,
-        orig: u64,
-        payload: Option<RemoteSpan>,
-    ) -> Effect {
+    /// Makes the effect that sends an answer without payload.
+    fn send(&self, opcode: Opcode, kind: AethKind, psn: Psn, orig: u64) -> Effect {
         Effect::Send(Reply {
             opcode,
+            last_opcode: opcode,
+            packets: 1,
+            mtu: self.cfg.mtu,
             syndrome: kind.encode(),
             pkey: self.cfg.pkey,
             dest_qpn: self.cfg.dest_qpn,
             psn,
             msn: self.msn,
             orig,
-            payload,
+            payload: None,
         })
     }
 }

@@ -77,10 +77,10 @@ pub(super) fn flush_level(packet: &PacketInfo) -> Option<FlushLevel> {
 }
 
 /// Tells whether the packet has the payload that its place in the message calls for, and whether the
-/// length of the message is one there can be.
+/// length of the message is one there can be. The packet may stand for several.
 ///
 /// For RC and UC. A datagram is only held to the size of the receive buffer (IBA C9-92).
-pub(super) fn length(packet: &PacketInfo, mtu: Mtu) -> bool {
+pub(super) fn length(packet: &PacketInfo, packets: u32, mtu: Mtu) -> bool {
     let opcode = packet.opcode;
     let len = packet.payload_len;
 
@@ -94,10 +94,17 @@ pub(super) fn length(packet: &PacketInfo, mtu: Mtu) -> bool {
     if packet.pad != pad_of(len) {
         return false;
     }
+    // What all packets but the last carry.
+    let Some(before) = packets.wrapping_sub(1).checked_mul(mtu.bytes()) else {
+        return false;
+    };
+    let Some(of_last) = len.checked_sub(before) else {
+        return false;
+    };
     match opcode.position() {
-        Position::First | Position::Middle => len == mtu.bytes(),
-        Position::Last => 0 < len && len <= mtu.bytes(),
-        Position::Only => len <= mtu.bytes(),
+        Position::First | Position::Middle => of_last == mtu.bytes(),
+        Position::Last => 0 < of_last && of_last <= mtu.bytes(),
+        Position::Only => (packets == 1 || 0 < of_last) && of_last <= mtu.bytes(),
     }
 }
 

@@ -40,7 +40,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             // particular answer to.
             Kind::Send | Kind::Write => {
                 self.stage = Stage::Answer(Disposition::Duplicate);
-                self.send(Opcode::RcAck, AethKind::ACK, self.ack_psn, 0, None)
+                self.send(Opcode::RcAck, AethKind::ACK, self.ack_psn, 0)
             }
             Kind::ReadRequest => self.repeat_read(),
             Kind::CompareSwap | Kind::FetchAdd | Kind::Flush | Kind::AtomicWrite => {

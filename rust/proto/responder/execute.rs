@@ -94,6 +94,9 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     }
 
     fn not_ready(&mut self) -> Effect {
+        if self.packets > 1 {
+            return self.done(Disposition::Split);
+        }
         if self.cfg.service != Service::Rc {
             return self.skip();
         }
@@ -105,7 +108,9 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
 
     /// Checks the length and starts the execution.
     fn check_length(&mut self) -> Effect {
-        if self.cfg.service != Service::Ud && !check::length(&self.packet, self.cfg.mtu) {
+        if self.cfg.service != Service::Ud
+            && !check::length(&self.packet, self.packets, self.cfg.mtu)
+        {
             return self.refuse(Refusal::InvalidRequest);
         }
         let packet = self.packet;
@@ -313,13 +318,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Sends the value that an atomic operation found.
     pub(super) fn answer_atomic(&mut self, orig: u64, disposition: Disposition) -> Effect {
         self.stage = Stage::Answer(disposition);
-        self.send(
-            Opcode::RcAtomicAck,
-            AethKind::ACK,
-            self.packet.psn,
-            orig,
-            None,
-        )
+        self.send(Opcode::RcAtomicAck, AethKind::ACK, self.packet.psn, orig)
     }
 
     /// Sends the answer to an ATOMIC WRITE or a FLUSH: a READ response without payload.
@@ -330,17 +329,17 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             AethKind::ACK,
             self.packet.psn,
             0,
-            None,
         )
     }
 
     /// Notes that a packet of a SEND or an RDMA WRITE was executed, and completes its message.
     pub(super) fn executed(&mut self) -> Effect {
+        let last_psn = self.last_psn();
         let packet = &self.packet;
         let opcode = packet.opcode;
         let is_send = opcode.kind() == Kind::Send;
-        self.ack_psn = packet.psn;
-        self.expected = packet.psn.next();
+        self.ack_psn = last_psn;
+        self.expected = last_psn.next();
         if !opcode.position().ends() {
             self.message = if is_send {
                 Message::Send
@@ -385,6 +384,6 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             return self.done(Disposition::Executed);
         }
         self.stage = Stage::Answer(Disposition::Executed);
-        self.send(Opcode::RcAck, AethKind::ACK, self.packet.psn, 0, None)
+        self.send(Opcode::RcAck, AethKind::ACK, self.last_psn(), 0)
     }
 }

@@ -19,6 +19,7 @@ use super::{
         },
         num::Qpn,
         opcode::{
+            Kind,
             Opcode,
             Service, //
         },
@@ -81,6 +82,14 @@ impl Refusal {
             | AccessFault::Bounds
             | AccessFault::State
             | AccessFault::Memory => Self::Access,
+        }
+    }
+
+    /// Tells whether the request comes to the same end if it is given again, in other pieces.
+    fn is_before_execution(self) -> bool {
+        match self {
+            Self::InvalidRequest | Self::TooLong | Self::Access | Self::ReceiveBuffer => true,
+            Self::Malformed | Self::Invalidate | Self::CqOverflow | Self::Caller => false,
         }
     }
 
@@ -150,11 +159,18 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
 
     /// Treats a request that cannot be executed as its service demands.
     pub(super) fn refuse(&mut self, refusal: Refusal) -> Effect {
+        if self.packets > 1 && refusal.is_before_execution() {
+            return self.done(Disposition::Split);
+        }
         if refusal.is_peers() && self.cfg.service != Service::Rc {
             return self.skip();
         }
         self.stage = Stage::Report(refusal);
-        if let Some(recv) = self.recv.take() {
+        // A receive may be at hand that this message has nothing to do with.
+        let opcode = self.packet.opcode;
+        let concerns_recv =
+            self.message == Message::Send || opcode.kind() == Kind::Send || opcode.has_imm();
+        if let Some(recv) = self.recv.take_if(|_| concerns_recv) {
             return Effect::Complete(RecvCompletion {
                 wr_id: recv.wr_id,
                 status: refusal.status(),
@@ -188,7 +204,17 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             None => return self.end(refusal),
         };
         self.stage = Stage::Refuse(refusal);
-        self.send(Opcode::RcAck, kind, self.packet.psn, 0, None)
+        let psn = match refusal {
+            Refusal::Invalidate => self.last_psn(),
+            Refusal::InvalidRequest
+            | Refusal::TooLong
+            | Refusal::Access
+            | Refusal::ReceiveBuffer
+            | Refusal::Malformed
+            | Refusal::CqOverflow
+            | Refusal::Caller => self.packet.psn,
+        };
+        self.send(Opcode::RcAck, kind, psn, 0)
     }
 
     /// Ends the queue pair.

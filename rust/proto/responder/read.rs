@@ -12,7 +12,8 @@ use super::{
         effect::{
             Disposition,
             Effect,
-            RemoteSpan, //
+            RemoteSpan,
+            Reply, //
         },
         memkey::Access,
         num::Key,
@@ -43,6 +44,8 @@ pub(super) struct ReadAnswer {
     psn: Psn,
     /// Whether the next packet is the first.
     first: bool,
+    /// The largest number of packets to send next.
+    run: u32,
     /// What becomes of the request when the answer is complete.
     disposition: Disposition,
 }
@@ -55,6 +58,7 @@ impl ReadAnswer {
         left: 0,
         psn: Psn::new(0),
         first: true,
+        run: 1,
         disposition: Disposition::Dropped,
     };
 }
@@ -101,19 +105,24 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             left: reth.len,
             psn: self.packet.psn,
             first: true,
+            run: self.response_run,
             disposition,
         };
         self.next_response()
     }
 
-    /// Returns the length of the next packet's payload.
+    /// Returns the length of the payload to send next.
     fn response_len(&self) -> u32 {
-        self.read.left.min(self.cfg.mtu.bytes())
+        let run = self.read.run.saturating_mul(self.cfg.mtu.bytes());
+        self.read.left.min(run)
     }
 
     fn next_response(&mut self) -> Effect {
         let read = self.read;
         let len = self.response_len();
+        let packets = self.cfg.mtu.packets(len);
+        let ends = read.left == len;
+        let last_opcode = Opcode::read_response(Position::of(read.first && packets == 1, ends));
         let payload = RemoteSpan {
             va: read.va,
             key: read.key,
@@ -121,21 +130,28 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             access: Access::REMOTE_READ,
         };
         self.stage = Stage::Read;
-        self.send(
-            Opcode::read_response(Position::of(read.first, read.left == len)),
-            AethKind::ACK,
-            read.psn,
-            0,
-            (len > 0).then_some(payload),
-        )
+        Effect::Send(Reply {
+            opcode: Opcode::read_response(Position::of(read.first, ends && packets == 1)),
+            last_opcode,
+            packets,
+            mtu: self.cfg.mtu,
+            syndrome: AethKind::ACK.encode(),
+            pkey: self.cfg.pkey,
+            dest_qpn: self.cfg.dest_qpn,
+            psn: read.psn,
+            msn: self.msn,
+            orig: 0,
+            payload: (len > 0).then_some(payload),
+        })
     }
 
     pub(super) fn response_sent(&mut self) -> Effect {
         let len = self.response_len();
+        let packets = self.cfg.mtu.packets(len);
         let read = &mut self.read;
         read.va = read.va.wrapping_add(u64::from(len));
         read.left = read.left.saturating_sub(len);
-        read.psn = read.psn.next();
+        read.psn = read.psn.wrapping_add(packets);
         read.first = false;
         if read.left > 0 {
             return self.next_response();
@@ -146,6 +162,11 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
 
     /// Gives up an answer whose payload could not be read.
     pub(super) fn response_failed(&mut self) -> Effect {
+        if self.read.run > 1 {
+            // Find the packet that cannot be sent.
+            self.read.run = 1;
+            return self.next_response();
+        }
         if self.read.disposition == Disposition::Duplicate {
             // The request was answered once, and may have been delivered twice by the network after
             // the consumer withdrew the memory. A peer that still waits sends it again and fails.

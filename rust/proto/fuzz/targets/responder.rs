@@ -18,7 +18,6 @@ use rxe_proto::{
         Qpn, //
     },
     opcode::{
-        Kind,
         Opcode,
         Position,
         Service, //
@@ -112,6 +111,7 @@ pub fn responder_ops(data: &[u8]) {
     };
     let depth = usize::from(numbers.u8() % 5);
     let mut resp = Responder::new(cfg, vec![Resource::UNUSED; depth]);
+    resp.set_response_run(u32::from(numbers.u8() % 8));
     let mut recv: Option<u32> = None;
     let mut range: Option<(u64, u32)> = None;
 
@@ -128,13 +128,18 @@ pub fn responder_ops(data: &[u8]) {
             }
             _ => {}
         }
-        let info = any_packet(&mut numbers, resp.expected_psn());
+        let mut info = any_packet(&mut numbers, resp.expected_psn());
+        let packets = match numbers.u8() {
+            0..=199 => 1,
+            n => u32::from(n - 199),
+        };
+        if packets > 1 && numbers.u8() < 200 {
+            let before = (packets - 1) * MTU;
+            info.set_payload_len(info.payload_len.saturating_add(before));
+        }
         // One bit for each kind of thing that goes wrong.
         let world = numbers.u8();
         let fails = world >= 0xe0;
-        if info.opcode.has_reth() && info.opcode.kind() == Kind::Write {
-            range = None;
-        }
         let memory = |span: &RemoteSpan| {
             if span.key == KEY && within(span, START, LEN) && !(fails && world & 1 != 0) {
                 Ok(())
@@ -143,7 +148,14 @@ pub fn responder_ops(data: &[u8]) {
             }
         };
 
-        let mut input = Input::Packet(&info);
+        let mut input = if packets == 1 {
+            Input::Packet(&info)
+        } else {
+            Input::Run {
+                packet: &info,
+                packets,
+            }
+        };
         loop {
             input = match resp.step(input) {
                 Effect::TakeRecv => Input::Recv(if fails && world & 2 != 0 {
@@ -202,8 +214,13 @@ pub fn responder_ops(data: &[u8]) {
                 }),
                 Effect::Send(reply) => {
                     assert_eq!(service, Service::Rc);
-                    let header = reply.header();
-                    assert!(header.opcode.is_response() && header.payload_len <= MTU);
+                    let mut sum = 0;
+                    for index in 0..reply.packets {
+                        let header = reply.header_of(index);
+                        assert!(header.opcode.is_response() && header.payload_len <= MTU);
+                        sum += header.payload_len;
+                    }
+                    assert_eq!(sum, reply.payload.map_or(0, |span| span.len));
                     match reply.payload {
                         Some(span) => {
                             assert!(

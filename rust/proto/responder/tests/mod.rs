@@ -10,6 +10,7 @@ mod faults;
 mod packets;
 mod property;
 mod read;
+mod runs;
 mod send;
 mod unreliable;
 mod write;
@@ -47,6 +48,7 @@ use super::{
             Qpn, //
         },
         opcode::{
+            Kind,
             Opcode,
             Position,
             SendTail,
@@ -131,6 +133,8 @@ struct Rig {
     // Faults to inject.
     recv_malformed: bool,
     recv_fault: Option<AccessFault>,
+    /// How much of a receive buffer is good, when `recv_fault` is set.
+    recv_good: u32,
     cq_full: bool,
     /// Answers of which sending fails after this many packets.
     read_fault_after: Option<u32>,
@@ -170,6 +174,7 @@ impl Rig {
             write: None,
             recv_malformed: false,
             recv_fault: None,
+            recv_good: 0,
             cq_full: false,
             read_fault_after: None,
         };
@@ -240,9 +245,33 @@ impl Rig {
 
     /// Gives a packet and performs what it asks for.
     fn give_with(&mut self, packet: PacketInfo, payload: &[u8]) -> End {
+        self.perform_all(&packet, payload, Input::Packet(&packet))
+    }
+
+    /// Gives packets as a run and, if they are not executed as one, one by one. Returns how the last
+    /// of them ended.
+    fn give_run(&mut self, packets: &[(PacketInfo, Vec<u8>)]) -> End {
+        let (packet, payload) = merge(packets);
+        let input = Input::Run {
+            packet: &packet,
+            packets: packets.len() as u32,
+        };
+        let before = (self.sent.len(), self.completions.len(), self.filled);
+        let mut end = self.perform_all(&packet, &payload, input);
+        if end == End::Done(Disposition::Split) {
+            assert_eq!(before.0, self.sent.len());
+            assert_eq!(before.1, self.completions.len());
+            for (packet, payload) in packets {
+                end = self.give_with(*packet, payload);
+            }
+        }
+        end
+    }
+
+    fn perform_all(&mut self, packet: &PacketInfo, payload: &[u8], input: Input<'_>) -> End {
         self.log.clear();
         let mut responses = 0;
-        let mut effect = self.resp.step(Input::Packet(&packet));
+        let mut effect = self.resp.step(input);
         loop {
             if self.log.len() < 64 {
                 self.log.push(effect);
@@ -256,7 +285,7 @@ impl Rig {
                     assert!(!self.resp.is_busy());
                     return End::Fatal(fault);
                 }
-                other => self.perform(&packet, payload, other, &mut responses),
+                other => self.perform(packet, payload, other, &mut responses),
             };
             assert!(self.resp.is_busy());
             effect = self.resp.step(input);
@@ -323,25 +352,31 @@ impl Rig {
                 })
             }
             Effect::Send(reply) => {
-                let header = reply.header();
-                assert_eq!(header.dest_qpn, PEER);
+                assert_eq!(reply.dest_qpn, PEER);
                 let mut bytes = Vec::new();
                 if let Some(span) = reply.payload {
-                    self.check_response(packet, &span);
-                    let failing = self.read_fault_after.is_some_and(|n| *responses >= n);
+                    self.check_response(packet, &span, reply.packets);
+                    let last = *responses + reply.packets;
+                    let failing = self.read_fault_after.is_some_and(|n| last > n);
                     match self.resolve(&span).map(|bytes| bytes.to_vec()) {
                         Ok(found) if !failing => bytes = found,
                         Ok(_) => return Input::Access(Err(AccessFault::Memory)),
                         Err(fault) => return Input::Access(Err(fault)),
                     }
                 }
-                *responses += 1;
-                assert_eq!(header.payload_len as usize, bytes.len());
-                assert_eq!(header.pad, pad_of(header.payload_len));
-                self.sent.push(Sent {
-                    header,
-                    payload: bytes,
-                });
+                *responses += reply.packets;
+                let mut rest = &bytes[..];
+                for index in 0..reply.packets {
+                    let header = reply.header_of(index);
+                    assert_eq!(header.pad, pad_of(header.payload_len));
+                    let (payload, after) = rest.split_at(header.payload_len as usize);
+                    rest = after;
+                    self.sent.push(Sent {
+                        header,
+                        payload: payload.to_vec(),
+                    });
+                }
+                assert!(rest.is_empty());
                 Input::Sent
             }
             Effect::Complete(completion) => {
@@ -392,8 +427,9 @@ impl Rig {
         let end = offset.checked_add(len).expect("no overflow");
         assert!(end as usize <= taken.bytes.len(), "within the work request");
         assert!(offset == 0 || offset == self.filled, "no gaps");
-        if let Some(fault) = self.recv_fault {
-            return Err(fault);
+        match self.recv_fault {
+            Some(fault) if end > self.recv_good => return Err(fault),
+            _ => {}
         }
         taken.bytes[offset as usize..end as usize].copy_from_slice(payload);
         self.filled = end;
@@ -416,9 +452,9 @@ impl Rig {
     }
 
     /// Checks that an answer to a READ is within what this request names.
-    fn check_response(&self, packet: &PacketInfo, span: &RemoteSpan) {
+    fn check_response(&self, packet: &PacketInfo, span: &RemoteSpan, packets: u32) {
         assert_eq!(packet.opcode, Opcode::RcReadRequest);
-        assert!(span.len > 0 && span.len <= self.mtu);
+        assert!(span.len > 0 && span.len <= self.mtu * packets);
         let range = RemoteSpan {
             va: packet.reth.va,
             key: packet.reth.key,

@@ -85,3 +85,33 @@ pub(super) fn read_request(psn: u32, va: u64, key: Key, len: u32) -> PacketInfo 
     info.reth.len = len;
     info
 }
+
+/// Puts consecutive packets of one message into one.
+pub(super) fn merge(packets: &[(PacketInfo, Vec<u8>)]) -> (PacketInfo, Vec<u8>) {
+    let first = &packets.first().expect("a packet").0;
+    let last = &packets.last().expect("a packet").0;
+    let service = first.opcode.service();
+    let position = Position::of(
+        first.opcode.position().starts(),
+        last.opcode.position().ends(),
+    );
+    let opcode = if first.opcode.kind() == Kind::Write {
+        Opcode::write(service, position, last.opcode.has_imm())
+    } else if last.opcode.has_ieth() {
+        Opcode::send(service, position, SendTail::Inv)
+    } else if last.opcode.has_imm() {
+        Opcode::send(service, position, SendTail::Imm)
+    } else {
+        Opcode::send(service, position, SendTail::None)
+    };
+    let payload: Vec<u8> = packets.iter().flat_map(|(_, one)| one.clone()).collect();
+    let mut info = PacketInfo::new(opcode.expect("an opcode"));
+    info.psn = first.psn;
+    info.reth = first.reth;
+    info.imm = last.imm;
+    info.ieth = last.ieth;
+    info.solicited = last.solicited;
+    info.ack_req = packets.iter().any(|(one, _)| one.ack_req);
+    info.set_payload_len(payload.len() as u32);
+    (info, payload)
+}

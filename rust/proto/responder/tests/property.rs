@@ -79,6 +79,14 @@ fn packets() -> impl Strategy<Value = (i32, PacketInfo)> {
         )
 }
 
+fn config_of(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 fn services() -> impl Strategy<Value = Service> {
     prop_oneof![3 => Just(Service::Rc), 1 => Just(Service::Uc), 1 => Just(Service::Ud)]
 }
@@ -110,7 +118,7 @@ fn worlds() -> impl Strategy<Value = World> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(config_of(2000))]
 
     /// The rig asserts the bounds of each effect.
     #[test]
@@ -287,7 +295,7 @@ fn packets_of(requests: &[Request], start: u32) -> Vec<(PacketInfo, Vec<u8>, u32
 const COUNTER: u64 = VA + SPACE as u64 - 8;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(config_of(500))]
 
     /// A network that loses, repeats and reorders, and receives that are posted late. Each
     /// request is executed once and in order, and each atomic has the same answer each time.
@@ -339,7 +347,9 @@ proptest! {
                     }
                 }
                 End::Done(Disposition::Dropped) => prop_assert!(index > next),
-                End::Fatal(fault) => prop_assert!(false, "{:?}", fault),
+                End::Done(Disposition::Split) | End::Fatal(_) => {
+                    prop_assert!(false, "{:?}", end);
+                }
             }
             for sent in rig.take_sent() {
                 if sent.header.opcode == Opcode::RcAtomicAck {
