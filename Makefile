@@ -3,6 +3,8 @@
 
 MAKEFLAGS += --no-print-directory
 SCRIPTS := $(CURDIR)/scripts
+# A shell script is passed as it stands, dollar signs and all.
+override CMD := $(value CMD)
 export KDIR KERNEL MODULE SUITES CMD
 
 .PHONY: help

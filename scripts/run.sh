@@ -5,7 +5,7 @@
 
 out=$RXE_TOP/out/run
 rc=0
-"$RXE_TOP/scripts/guest.sh" --kernel "${KERNEL:-stock}" --module "${MODULE:-ours}" --timeout "$((600 * ${RXE_SLOW:-1}))" --out "$out" -- 'run-suites run' || rc=$?
+"$RXE_TOP/scripts/guest.sh" --kernel "${KERNEL:-stock}" --module "${MODULE:-ours}" --timeout "$((600 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1}))" --out "$out" -- 'run-suites run' || rc=$?
 echo
 [ ! -s "$out/summary" ] || awk -F '\t' '{printf "  %-32s %s\n", $1, $2}' "$out/summary"
 if [ $rc = 0 ]; then

@@ -42,7 +42,12 @@ ping_verbs() {
 step() {
 	local key=$1 text=$2
 	shift 2
-	if check "$key" "$@"; then summary "$key" "$text"; else summary "$key" FAILED; fi
+	if check "$key" "$@"; then
+		summary "$key" "$text"
+	else
+		summary "$key" FAILED
+		return 1
+	fi
 }
 
 summary 'kernel' "$(uname -r) ($(uname -v | sed 's/.*Debian/Debian/; s/ (.*//'))"
@@ -60,19 +65,23 @@ perf 'ib_send_lat 64 B, over veth' latency ib_send_lat B rxeB "$gidB" -s 64 -n "
 check 'the two namespaces go' two_ns_gone
 
 one_ns || die 'no wire for NVMe'
-step 'NVMe target' "$NVME_SIZE_MB MB memory-backed namespace at 10.78.0.2:4420" nvmet_up 10.78.0.2
-step 'NVMe host' 'connected from 10.78.0.1' nvme_connect 10.78.0.2 10.78.0.1
-dev=$(nvme_device)
-step 'mkfs.ext4' "$dev" mkfs.ext4 -q -F "$dev"
-step 'mount' /mnt mount "$dev" /mnt
-step 'fio randrw 4 KiB, depth 16' 'every block verified (crc32c)' verified_io 4k --directory=/mnt --size="$(scaled 16)m"
-step 'fio randrw 128 KiB, depth 16' 'every block verified (crc32c)' verified_io 128k --directory=/mnt --size="$(scaled 64)m"
-step 'file system check' clean unmount_and_check "$dev"
-step 'controller reset under I/O' 'I/O went on and verified' reset_under_io "$dev" 1
-step 'NVMe disconnect' done nvme_disconnect
+storage() {
+	local dev
+	step 'NVMe target' "$NVME_SIZE_MB MB memory-backed namespace at 10.78.0.2:4420" nvmet_up 10.78.0.2 || return
+	step 'NVMe host' 'connected from 10.78.0.1' nvme_connect 10.78.0.2 10.78.0.1 || return
+	dev=$(nvme_device)
+	step 'mkfs.ext4' "$dev" mkfs.ext4 -q -F "$dev" || return
+	step 'mount' /mnt mount "$dev" /mnt || return
+	step 'fio randrw 4 KiB, depth 16' 'every block verified (crc32c)' verified_io 4k --directory=/mnt --size="$(scaled 16)m"
+	step 'fio randrw 128 KiB, depth 16' 'every block verified (crc32c)' verified_io 128k --directory=/mnt --size="$(scaled 64)m"
+	step 'file system check' clean unmount_and_check "$dev"
+	step 'controller reset under I/O' 'I/O went on and verified' reset_under_io "$dev" 1
+	step 'NVMe disconnect' 'done' nvme_disconnect
+}
+storage
 check 'the target goes' nvmet_down
-step 'rdma link del' done one_ns_gone
+step 'rdma link del' 'done' one_ns_gone
 modprobe -r nvme_rdma nvme_fabrics 2>/dev/null
-step 'rmmod' done modprobe -r rdma_rxe
+step 'rmmod' 'done' modprobe -r rdma_rxe
 step 'kernel log' 'no warning' bash -c '! dmesg | grep -E "WARNING:|BUG:|Oops|KFENCE|stall"'
 finish

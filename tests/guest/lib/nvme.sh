@@ -15,7 +15,8 @@ nvmet_up() {
 	(cd /sys/kernel/config/nullb/rxe && echo "$NVME_SIZE_MB" >size && echo 1 >memory_backed && echo 4096 >blocksize && echo 1 >power) || return 1
 	mkdir -p "$NVMET/subsystems/$NQN/namespaces/1" "$NVMET/ports/1" || return 1
 	echo 1 >"$NVMET/subsystems/$NQN/attr_allow_any_host"
-	echo "/dev/$(cat /sys/kernel/config/nullb/rxe/index | sed 's/^/nullb/')" >"$NVMET/subsystems/$NQN/namespaces/1/device_path"
+	# null_blk names a disk made through configfs after its directory.
+	echo /dev/rxe >"$NVMET/subsystems/$NQN/namespaces/1/device_path"
 	echo 1 >"$NVMET/subsystems/$NQN/namespaces/1/enable" || return 1
 	(cd "$NVMET/ports/1" && echo rdma >addr_trtype && echo $family >addr_adrfam && echo "$1" >addr_traddr && echo 4420 >addr_trsvcid) || return 1
 	ln -s "$NVMET/subsystems/$NQN" "$NVMET/ports/1/subsystems/$NQN"
