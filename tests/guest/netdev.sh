@@ -43,8 +43,6 @@ check 'programs are told of the port going down' wait_for 5 grep -qi 'port.*err\
 check 'programs are told of the port coming up' wait_for 5 grep -qi 'port.*active\|IBV_EVENT_PORT_ACTIVE' $events
 kill $watcher
 wait $watcher 2>/dev/null
-ip -n A addr replace fd77::1/64 dev va nodad
-ip -n B addr replace fd77::2/64 dev vb nodad
 
 # MTU: the largest RDMA MTU whose packets fit.
 for pair in 1500:1024 9000:4096 4200:4096 2200:2048 600:512 1500:1024; do
@@ -52,7 +50,9 @@ for pair in 1500:1024 9000:4096 4200:4096 2200:2048 600:512 1500:1024; do
 	check "netdev MTU ${pair%:*}: RDMA MTU ${pair#*:}" wait_for 5 mtu_is rxeA "${pair#*:}"
 done
 
-# Addresses.
+# Addresses. IPv6 ones went with the carrier, and with an MTU that IPv6 cannot have.
+ip -n A addr replace fd77::1/64 dev va nodad
+ip -n B addr replace fd77::2/64 dev vb nodad
 ip -n A addr add 10.77.1.1/24 dev va
 check 'a new IPv4 address is a GID' wait_for 5 gid_index rxeA 10.77.1.1
 ip -n A addr add fd77:1::1/64 dev va nodad
@@ -65,10 +65,11 @@ wait_for 5 gid_index rxeA fd77::1
 wait_for 5 gid_index rxeB fd77::2
 across 'traffic flows' cm:7174 'rping -s -a 10.77.0.1 -C 5 -V' 'rping -c -a 10.77.0.1 -C 5 -V'
 ip -n A link set va address 02:00:00:00:77:01
+ip -n B neigh flush dev vb
 across 'traffic flows with another hardware address' cm:7174 'rping -s -a 10.77.0.1 -C 5 -V' 'rping -c -a 10.77.0.1 -C 5 -V'
 across 'also over IPv6' cm:7174 'rping -s -a fd77::1 -C 5 -V' 'rping -c -a fd77::1 -C 5 -V'
 ip -n A link set va name renamed
-check 'a renamed netdev keeps its link' eval 'rdma link show rxeA/1 | grep -q "netdev renamed"'
+check 'a renamed netdev keeps its link' eval 'inA rdma link show rxeA/1 | grep -q "netdev renamed"'
 ip -n A link set renamed name va
 
 # Removal.

@@ -24,6 +24,8 @@ wait_for 5 gid_index rxe0 10.78.0.1 || die 'no GID'
 cd "$tests" && timeout "$((250 * ${RXE_SLOW:-1}))" python3 "$(dirname "$0")/lib/pyverbs_run.py" --dev rxe0 --gid "$(gid_index rxe0 10.78.0.1)" \
 	$MODULES >/tmp/pyverbs.txt 2>/tmp/pyverbs.log
 check 'the test run ends by itself' test $? -le 1
+cp /tmp/pyverbs.txt "$RXE_OUT/pyverbs.verdicts"
+cp /tmp/pyverbs.log "$RXE_OUT/pyverbs.trace"
 if python3 "$(dirname "$0")/lib/pyverbs_compare.py" "$expected" /tmp/pyverbs.txt; then
 	pass "$(grep -c '^ok' /tmp/pyverbs.txt) ran and passed, $(grep -c '^skip' /tmp/pyverbs.txt) skipped as recorded"
 else

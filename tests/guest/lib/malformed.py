@@ -29,9 +29,6 @@ from verbs import Device, Endpoint, Report
 LENGTHS = 201
 PER_STORM = 256 * LENGTHS * 4
 PATTERN = 0xa5
-STOCK_COUNTERS = {'sent_pkts', 'rcvd_pkts', 'duplicate_request', 'out_of_seq_request', 'rcvd_rnr_err', 'send_rnr_err', 'rcvd_seq_err',
-                  'ack_deferred', 'retry_exceeded_err', 'retry_rnr_exceeded_err', 'completer_retry_err', 'send_err', 'link_downed',
-                  'rdma_sends', 'rdma_recvs', 'sent_bytes', 'rcvd_bytes'}
 
 
 def checksum(b):
@@ -171,20 +168,21 @@ def packets(stride, offset):
 
 
 def storm(wire, src, dst, stride, offset, target, good, filler, pause=None):
-    """`target(opcode)` gives (QPN, PSN, extension bytes). Returns how many were sent."""
+    """`target(opcode)` gives (QPN, PSN, extension bytes). Returns how many a driver sees."""
     n = 0
     for opcode, length, pad in packets(stride, offset):
         qpn, psn, ext = target(opcode)
         payload = bth(opcode, pad, qpn, psn) + ext
         wire.send(src, dst, (payload + filler[n & 1023:])[:length], good)
-        n += 1
+        # A datagram without a byte in it stays with the UDP layer.
+        n += length > 0
         if pause and not n & 1023:
             pause()
     return n
 
 
 def dropped(counters):
-    return sum(v for k, v in counters.items() if k not in STOCK_COUNTERS)
+    return sum(v for k, v in counters.items() if k.startswith('drop_'))
 
 
 def settle(dev):
@@ -220,7 +218,8 @@ def run(report, version, here, there, stranger, stride):
         after = settle(a)
         label = f'IPv{version}, {what}, {n} packets'
         report.check(f'{label}: none is accepted', after['rcvd_pkts'] == before['rcvd_pkts'], f'{after["rcvd_pkts"] - before["rcvd_pkts"]} were')
-        if set(after) - STOCK_COUNTERS:
+        # The C driver has no such counters.
+        if any(k.startswith('drop_') for k in after):
             report.check(f'{label}: each is counted as dropped', dropped(after) - dropped(before) == n, f'{dropped(after) - dropped(before)} were')
         guards.check(report, label)
     guards.traffic(report, f'IPv{version} between')

@@ -65,10 +65,10 @@ one_ns_gone() {
 
 # wait_for SECONDS COMMAND...: until COMMAND succeeds; fails when it has not after SECONDS (times RXE_SLOW, times RXE_PATIENCE).
 wait_for() {
-	local n=$((${1} * 10 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1}))
+	local end=$((SECONDS + 1 + $1 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1}))
 	shift
 	while ! "$@" >/dev/null 2>&1; do
-		[ $((n -= 1)) -gt 0 ] || return 1
+		[ $SECONDS -lt $end ] || return 1
 		sleep 0.1
 	done
 }
@@ -79,11 +79,24 @@ no_netdev() { [ ! -e "/sys/class/net/$1" ]; }
 
 # gid_index DEVICE ADDRESS: the index in DEVICE's GID table of an IPv4 or IPv6 address.
 gid_index() {
-	local want
-	want=$(python3 -c 'import ipaddress, sys
-h = ipaddress.ip_address(sys.argv[1]).packed.rjust(6, b"\xff").rjust(16, b"\0").hex()
-print(":".join(h[i:i + 4] for i in range(0, 32, 4)))' "$2") || return 1
-	(cd "/sys/class/infiniband/$1/ports/1/gids" && grep -lx "$want" 0 1 2 3 4 5 6 7 2>/dev/null | head -n1 | grep .)
+	local want=$2 word words=() left right n
+	if [[ $want = *.* ]]; then
+		IFS=. read -ra words <<<"$want"
+		printf -v want '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "${words[@]}"
+	else
+		# Write out the zeros of an abbreviated IPv6 address.
+		left=${want%%::*} right=
+		[[ $want != *::* ]] || right=${want#*::}
+		IFS=: read -ra words <<<"$left"
+		n=${#words[@]}
+		IFS=: read -ra right <<<"$right"
+		for ((; n < 8 - ${#right[@]}; n++)); do words+=(0); done
+		words+=("${right[@]}")
+		want=
+		for word in "${words[@]}"; do printf -v want '%s:%04x' "$want" "0x$word"; done
+		want=${want#:}
+	fi
+	(cd "/sys/class/infiniband/$1/ports/1/gids" 2>/dev/null && grep -lx "$want" {0..15} 2>/dev/null | head -n1 | grep .)
 }
 
 # counter DEVICE NAME: the value of a hardware counter of port 1.
