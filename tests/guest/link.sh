@@ -36,7 +36,7 @@ state() {
 busy() {
 	local address=$1 pid rc=0
 	shift
-	inA python3 -c 'import socket, sys, time
+	ip netns exec A python3 -c 'import socket, sys, time
 s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
 if ":" in sys.argv[1]:
     s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -30,10 +30,10 @@ with_traffic() {
 	local a b rc=0
 	modprobe rdma_rxe && inA rdma link add rxeA type rxe netdev va && inB rdma link add rxeB type rxe netdev vb || return 1
 	wait_for 5 link_active rxeA && wait_for 5 link_active rxeB && wait_for 5 gid_index rxeA 10.77.0.1 && wait_for 5 gid_index rxeB 10.77.0.2 || return 1
-	inA ib_write_bw -d rxeA -x "$(gid_index rxeA 10.77.0.1)" -F -D 60 -s 65536 >/dev/null 2>&1 &
+	ip netns exec A ib_write_bw -d rxeA -x "$(gid_index rxeA 10.77.0.1)" -F -D 60 -s 65536 >/dev/null 2>&1 &
 	a=$!
 	wait_for 10 listening tcp:18515 || rc=1
-	inB ib_write_bw -d rxeB -x "$(gid_index rxeB 10.77.0.2)" -F -D 60 -s 65536 10.77.0.1 >/dev/null 2>&1 &
+	ip netns exec B ib_write_bw -d rxeB -x "$(gid_index rxeB 10.77.0.2)" -F -D 60 -s 65536 10.77.0.1 >/dev/null 2>&1 &
 	b=$!
 	wait_for 10 flows || { echo 'no traffic'; rc=1; }
 	if [ "$1" = links ]; then

@@ -17,12 +17,12 @@ fields() {
 capture() {
 	local name=$1 pid
 	shift
-	inB tcpdump -i vb -w "/tmp/$name.pcap" -s 0 -U --immediate-mode 'udp port 4791' 2>/tmp/$name.log &
+	ip netns exec B tcpdump -i vb -w "/tmp/$name.pcap" -s 0 -U --immediate-mode 'udp port 4791' 2>/tmp/$name.log &
 	pid=$!
 	wait_for 10 grep -q listening /tmp/$name.log
 	"$@"
 	sleep 0.3
-	kill -INT $pid
+	kill $pid
 	wait $pid
 }
 

@@ -7,6 +7,7 @@
 
 NETEM='loss 1% duplicate 1% reorder 5% delay 1ms'
 
+# For the background use `ip netns exec` itself: $! of a function is a shell, and killing that leaves the program.
 inA() { ip netns exec A "$@"; }
 inB() { ip netns exec B "$@"; }
 
