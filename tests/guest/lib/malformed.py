@@ -251,5 +251,5 @@ def run(report, version, here, there, stranger, stride):
 r = Report()
 step = int(sys.argv[1])
 run(r, 4, '10.77.0.1', '10.77.0.2', '10.77.0.99', step)
-run(r, 6, 'fd77::1', 'fd77::2', 'fd77::99', step * 8)
+run(r, 6, 'fd77::1', 'fd77::2', 'fd77::99', step * 7)
 r.exit()
