@@ -129,7 +129,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Names of the counters of the port, without duplicates.
     const COUNTERS: &'static [hw_stats::Descriptor];
     /// The management datagrams' size in bytes.
-    const MAX_MAD_SIZE: u32 = bindings::IB_MGMT_MAD_SIZE as u32;
+    const MAX_MAD_SIZE: u32 = bindings::IB_MGMT_MAD_SIZE;
 
     /// The attributes of the device.
     fn query_device(device: &Device<Self>) -> Result<DeviceAttr>;
@@ -265,7 +265,7 @@ impl<T: Driver> Device<T> {
     pub(super) fn set_node_desc(&self, desc: &[u8; 64]) {
         // SAFETY: The field is valid; readers tolerate seeing it change, as they do with every
         // driver.
-        unsafe { (&raw mut (*self.as_raw()).node_desc).write(desc.map(|c| c as _)) };
+        unsafe { (&raw mut (*self.as_raw()).node_desc).write(*desc) };
     }
 }
 
@@ -404,7 +404,7 @@ impl<T: Driver> UnregisteredDevice<T> {
             let desc = &mut (*ib).node_desc;
             let room = desc.len() - 1;
             for (to, from) in desc[..room].iter_mut().zip(node_desc) {
-                *to = *from as _;
+                *to = *from;
             }
             bindings::ib_set_device_ops(ib, &VTable::<T>::OPS);
         }

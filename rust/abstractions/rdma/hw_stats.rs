@@ -15,7 +15,10 @@ use core::{
 };
 use kernel::{
     prelude::*,
-    str::CStr, //
+    str::{
+        as_char_ptr_in_const_context,
+        CStr, //
+    }, //
 };
 
 /// The name of a counter.
@@ -29,7 +32,7 @@ impl Descriptor {
     /// Describes a counter.
     pub const fn new(name: &'static CStr) -> Self {
         Self(bindings::rdma_stat_desc {
-            name: name.as_ptr().cast(),
+            name: as_char_ptr_in_const_context(name),
             flags: 0,
             priv_: ptr::null(),
         })

@@ -74,7 +74,6 @@ pub enum Verdict {
 /// # Safety
 ///
 /// Called by the core, by the rules in the documentation of [`super`].
-#[expect(clippy::too_many_arguments)]
 pub(super) unsafe extern "C" fn process<T: Driver>(
     device: *mut bindings::ib_device,
     _flags: c_int,

@@ -36,6 +36,7 @@ use core::{
 use kernel::{
     error::from_result,
     prelude::*,
+    str::as_char_ptr_in_const_context,
     ModuleMetadata, //
 };
 
@@ -335,17 +336,13 @@ impl<T: Driver> VTable<T> {
     }
 
     /// The sysfs attribute `parent`.
-    const PARENT: &'static bindings::device_attribute = &bindings::device_attribute {
-        attr: bindings::attribute {
-            name: c"parent".as_ptr().cast(),
-            mode: 0o444,
-            // SAFETY: What else there is, in debug kernels, may be zero.
-            ..unsafe { core::mem::zeroed() }
-        },
-        __bindgen_anon_1: bindings::device_attribute__bindgen_ty_1 {
-            show: Some(parent_show::<T>),
-        },
-        __bindgen_anon_2: bindings::device_attribute__bindgen_ty_2 { store: None },
+    const PARENT: &'static bindings::device_attribute = &{
+        // SAFETY: NULL pointers and numbers: all zeros are good.
+        let mut parent: bindings::device_attribute = unsafe { core::mem::zeroed() };
+        parent.attr.name = as_char_ptr_in_const_context(c"parent");
+        parent.attr.mode = 0o444;
+        parent.__bindgen_anon_1.show = Some(parent_show::<T>);
+        parent
     };
 
     /// The driver's sysfs attributes, and the NULL at their end.
@@ -409,7 +406,7 @@ unsafe extern "C" fn modify_device<T: Driver>(
         }
         // SAFETY: A device of this driver; the change is valid during the call.
         let (device, change) = unsafe { (Device::<T>::from_raw(ib), &*change) };
-        let desc = change.node_desc.map(|c| c as u8);
+        let desc = change.node_desc;
         T::modify_device(
             device,
             &Modify {
@@ -556,7 +553,7 @@ unsafe extern "C" fn parent_show<T: Driver>(
     // SAFETY: `buf` is a page, and the name is shorter.
     unsafe {
         ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), bytes.len());
-        buf.add(bytes.len()).write(b'\n' as _);
+        buf.add(bytes.len()).write(b'\n');
     }
     bytes.len() as isize + 1
 }

@@ -113,7 +113,8 @@ impl WorkCompletion {
             byte_len: self.byte_len,
             qp: self.qp.as_raw(),
             src_qp: self.src_qp,
-            wc_flags: self.flags() as _,
+            // CAST: A bit set.
+            wc_flags: self.flags() as i32,
             pkey_index: self.pkey_index,
             port_num: self.port,
             vlan_id: self.vlan.unwrap_or(0),

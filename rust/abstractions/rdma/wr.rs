@@ -215,13 +215,13 @@ impl<'a, D: Driver> SendWr<'a, D> {
     /// What is asked for.
     pub fn op(&self) -> SendOp<'a, D> {
         let wr: *const bindings::ib_send_wr = self.raw;
-        // SAFETY (of the three closures): The caller has found the opcode for which the request is
-        // embedded, as first member, in the structure. The user of the queue pair keeps it as it is
-        // during the call.
+        // The request is embedded, as first member, in a structure that depends on the operation. The
+        // user of the queue pair keeps it as it is during the call.
+        // SAFETY: Called for RDMA operations.
         let rdma = || unsafe { &*wr.cast::<bindings::ib_rdma_wr>() };
-        // SAFETY: See above.
+        // SAFETY: Called for atomic operations.
         let atomic = || unsafe { &*wr.cast::<bindings::ib_atomic_wr>() };
-        // SAFETY: See above.
+        // SAFETY: Called for registrations.
         let reg = || unsafe { &*wr.cast::<bindings::ib_reg_wr>() };
         match self.raw.opcode {
             bindings::ib_wr_opcode_IB_WR_SEND => SendOp::Send,
@@ -295,7 +295,8 @@ pub struct SendWrs<'a, D: Driver> {
     next: *const bindings::ib_send_wr,
     taken: *const bindings::ib_send_wr,
     datagram: bool,
-    _list: PhantomData<(&'a bindings::ib_send_wr, fn() -> D)>,
+    _list: PhantomData<&'a bindings::ib_send_wr>,
+    _driver: PhantomData<fn() -> D>,
 }
 
 impl<D: Driver> SendWrs<'_, D> {
@@ -311,6 +312,7 @@ impl<D: Driver> SendWrs<'_, D> {
             taken: wr,
             datagram: matches!(qp_type, qp::Type::Ud | qp::Type::Gsi),
             _list: PhantomData,
+            _driver: PhantomData,
         }
     }
 
