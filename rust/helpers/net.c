@@ -3,8 +3,10 @@
 
 #include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
+#include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
+#include <linux/sched.h>
 #include <linux/skbuff.h>
 #include <net/dst.h>
 #include <net/ip6_route.h>
@@ -63,6 +65,21 @@ __rust_helper struct net *rust_helper_dst_dev_net_rcu(const struct dst_entry *ds
 __rust_helper void rust_helper_skb_dst_set_noref(struct sk_buff *skb, struct dst_entry *dst)
 {
 	skb_dst_set_noref(skb, dst);
+}
+
+__rust_helper struct page_frag *rust_helper_current_task_frag(void)
+{
+	return &current->task_frag;
+}
+
+__rust_helper void *rust_helper_page_frag_address(const struct page_frag *frag)
+{
+	return page_address(frag->page) + frag->offset;
+}
+
+__rust_helper void rust_helper_page_frag_get(const struct page_frag *frag)
+{
+	get_page(frag->page);
 }
 
 __rust_helper int rust_helper_skb_linearize(struct sk_buff *skb)

@@ -268,9 +268,7 @@ fn find_qp<'g>(
 
 /// Checks that a packet is to an address of the device, or to a group.
 fn check_destination(dev: &RxeDev, ends: &Ends, via: Option<&NetDev>) -> Result<(), DropReason> {
-    if mcast::is_multicast(&ends.destination)
-        || dev.find_gid(Gid(ends.destination), via).is_ok()
-    {
+    if mcast::is_multicast(&ends.destination) || dev.find_gid(Gid(ends.destination), via).is_ok() {
         Ok(())
     } else {
         Err(DropReason::BadDestination)
@@ -331,15 +329,15 @@ fn multicast(
         .ok_or(DropReason::Truncated)?;
     let mut members = 0u32;
 
-    dev.members_of(&Gid(*group), guard, |qp| {
+    dev.groups.for_each(&Gid(*group), |qpn| {
         members = members.wrapping_add(1);
         // A member that does not get it does not keep it from the others.
-        let result = qp
-            .io()
-            .admits(peek.opcode)
-            .and_then(|()| check_keys(&qp, peek, bytes))
-            .and_then(|()| skb.try_clone().ok_or(DropReason::NoMemory))
-            .and_then(|copy| qp.io().deliver(qp, true, copy));
+        let result = find_qp(dev, qpn, guard).and_then(|qp| {
+            qp.io().admits(peek.opcode)?;
+            check_keys(&qp, peek, bytes)?;
+            let copy = skb.try_clone().ok_or(DropReason::NoMemory)?;
+            qp.io().deliver(qp, true, copy)
+        });
         if let Err(reason) = result {
             dev.count_drop(reason);
         }

@@ -39,6 +39,9 @@ unsafe fn fields(
     unsafe { (&raw mut (*skb).__bindgen_anon_4).cast() }
 }
 
+/// The largest buffer that the cache for small ones has room for, at least.
+const SMALL: u32 = 384;
+
 /// The size of the private area of a buffer.
 const CB_LEN: usize = 48;
 
@@ -254,7 +257,7 @@ unsafe impl Send for TxSkb {}
 unsafe impl Sync for TxSkb {}
 
 impl TxSkb {
-    /// Allocates a packet of `len` bytes with `headroom` bytes in front of it. Any context.
+    /// Allocates a packet of `len` bytes with `headroom` bytes in front of it. Called in process context.
     ///
     /// The contents are whatever the memory held; all of them are to be written before the packet
     /// is sent.
@@ -265,27 +268,74 @@ impl TxSkb {
     #[inline]
     pub fn new(headroom: usize, len: usize) -> Result<Self> {
         let size = headroom.checked_add(len).ok_or(ENOMEM)?;
-        let size32 = u32::try_from(size).map_err(|_| ENOMEM)?;
-        // SAFETY: All sizes are allowed; too large ones fail.
-        let ptr = NonNull::new(unsafe {
-            bindings::__alloc_skb(
-                size32,
-                bindings::GFP_ATOMIC | bindings::__GFP_NOWARN,
-                0,
-                bindings::NUMA_NO_NODE,
-            )
-        })
-        .ok_or(ENOMEM)?;
+        let size = u32::try_from(size).map_err(|_| ENOMEM)?;
+        let skb = if size > SMALL {
+            Self::from_task_frag(size).or_else(|| Self::from_slab(size))
+        } else {
+            Self::from_slab(size)
+        };
+        // INVARIANT: The buffer was just allocated.
+        let ptr = skb.ok_or(ENOMEM)?;
         let skb = ptr.as_ptr();
         // SAFETY: The buffer is new, empty and has room for `size` bytes, so that the data may begin
         // `headroom` bytes later and extend over `len` bytes.
         unsafe {
             (*skb).data = (*skb).data.add(headroom);
-            (*skb).tail = (*skb).tail.wrapping_add(size32);
+            (*skb).tail = (*skb).tail.wrapping_add(size);
             (*skb).len = len as u32;
         }
-        // INVARIANT: The buffer was just allocated.
         Ok(Self { ptr })
+    }
+
+    /// Allocates a buffer in a slab, which rounds its size up to a power of two.
+    #[inline]
+    fn from_slab(size: u32) -> Option<NonNull<bindings::sk_buff>> {
+        // SAFETY: All sizes are allowed; too large ones fail.
+        NonNull::new(unsafe {
+            bindings::__alloc_skb(
+                size,
+                bindings::GFP_ATOMIC | bindings::__GFP_NOWARN,
+                0,
+                bindings::NUMA_NO_NODE,
+            )
+        })
+    }
+
+    /// Allocates a buffer in the page fragment of the task, which is used again without being
+    /// cleared when the packets in it are gone.
+    fn from_task_frag(size: u32) -> Option<NonNull<bindings::sk_buff>> {
+        // What follows the data of a buffer, and the alignment of both.
+        const INFO: u32 = size_of::<bindings::skb_shared_info>() as u32;
+        const ALIGN: u32 = bindings::SMP_CACHE_BYTES;
+
+        let total = size
+            .checked_next_multiple_of(ALIGN)?
+            .checked_add(INFO.next_multiple_of(ALIGN))?;
+        // SAFETY: The caller is in process context, where the fragment is the task's own.
+        unsafe {
+            let frag = bindings::current_task_frag();
+            if !bindings::skb_page_frag_refill(
+                total,
+                frag,
+                bindings::GFP_ATOMIC | bindings::__GFP_NOWARN,
+            ) {
+                return None;
+            }
+            let offset = (*frag).offset.checked_next_multiple_of(ALIGN)?;
+            // The fragment may be a single page, or not have room for the alignment.
+            let end = offset
+                .checked_add(total)
+                .filter(|&end| end <= (*frag).size)?;
+            (*frag).offset = offset;
+            let skb = NonNull::new(bindings::build_skb(
+                bindings::page_frag_address(frag),
+                total,
+            ))?;
+            // The buffer gives this reference to the page back when it is freed.
+            bindings::page_frag_get(frag);
+            (*frag).offset = end;
+            Some(skb)
+        }
     }
 
     /// Returns the packet.
