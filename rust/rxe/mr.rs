@@ -346,7 +346,7 @@ impl Mr {
         };
         control.mapped = last.wrapping_add(1);
         label.mapping = control.mapped;
-        Ok(map.list(blocks)?.entries)
+        map.list(blocks)
     }
 
     /// Executes REG_MR: makes the pages of a mapping accessible.

@@ -163,17 +163,6 @@ impl<T: Operations> Shell<T> {
     }
 }
 
-/// What a scatter list was turned into.
-#[derive(Clone, Copy, Debug)]
-pub struct Mapped {
-    /// The number of entries of the scatter list that were taken.
-    pub entries: usize,
-    /// The I/O address of the first byte.
-    pub iova: u64,
-    /// The number of bytes.
-    pub length: u64,
-}
-
 /// A scatter list to be taken over by a region.
 pub struct ScatterMap<'a> {
     mr: *mut bindings::ib_mr,
@@ -192,8 +181,9 @@ impl ScatterMap<'_> {
     }
 
     /// Lists the pages of the longest prefix of the scatter list that can be registered at once, up to
-    /// the capacity of `blocks`. On error the list is left empty.
-    pub fn list(mut self, blocks: &mut Blocks) -> Result<Mapped> {
+    /// the capacity of `blocks`. Returns the number of entries that were taken. On error the list is left
+    /// empty.
+    pub fn list(mut self, blocks: &mut Blocks) -> Result<usize> {
         let size = self.page_size();
         if !size.is_power_of_two() {
             return Err(EINVAL);
@@ -201,27 +191,21 @@ impl ScatterMap<'_> {
         blocks.restart(size.trailing_zeros())?;
         // SAFETY: `list` is `list_pages` for the type of the region.
         let entries = unsafe { (self.list)(&mut self, blocks) };
-        // SAFETY: The region is valid for the call; the fields were written by `ib_sg_to_pages`.
-        let (iova, length) = unsafe { ((*self.mr).iova, (*self.mr).length) };
-        let mapped = to_result(entries.min(0))
-            .and_then(|()| usize::try_from(entries).map_err(|_| EINVAL))
-            .and_then(|entries| {
-                let first = iova & u64::from(size).wrapping_sub(1);
-                // SAFETY: The device has no DMA device (this driver sets none), so the entries are the
-                // addresses of pages of the direct map. `ib_sg_to_pages` goes on to another page only
-                // where the list is contiguous or page-aligned. The consumer keeps the memory while it
-                // is registered: the contract of fast registration.
-                unsafe { blocks.finish(first, length) }?;
-                Ok(Mapped {
-                    entries,
-                    iova,
-                    length,
-                })
-            });
-        if mapped.is_err() {
+        let result = to_result(entries.min(0)).and_then(|()| {
+            // SAFETY: The region is valid for the call; the fields were written by `ib_sg_to_pages`.
+            let (iova, length) = unsafe { ((*self.mr).iova, (*self.mr).length) };
+            let first = iova & u64::from(size).wrapping_sub(1);
+            // SAFETY: The device has no DMA device (this driver sets none), so the entries are the
+            // addresses of pages of the direct map. `ib_sg_to_pages` goes on to another page only where
+            // the list is contiguous or page-aligned. The consumer keeps the memory while it is
+            // registered: the contract of fast registration.
+            unsafe { blocks.finish(first, length) }?;
+            usize::try_from(entries).map_err(|_| EINVAL)
+        });
+        if result.is_err() {
             blocks.restart(size.trailing_zeros())?;
         }
-        mapped
+        result
     }
 }
 

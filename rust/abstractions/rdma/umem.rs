@@ -17,10 +17,7 @@ use core::{
 };
 use kernel::{
     error::from_err_ptr,
-    page::{
-        PAGE_SHIFT,
-        PAGE_SIZE, //
-    },
+    page::PAGE_SIZE,
     prelude::*, //
 };
 
@@ -54,16 +51,6 @@ impl UserMemory<'_> {
             length,
             _device: PhantomData,
         }
-    }
-
-    /// Returns the address at which the range starts.
-    pub fn start(&self) -> u64 {
-        self.start
-    }
-
-    /// Returns the length in bytes.
-    pub fn length(&self) -> u64 {
-        self.length
     }
 
     /// Pins the range in memory and lists its blocks. `access` are `IB_ACCESS_*` flags; they decide
@@ -155,14 +142,6 @@ impl Umem {
             )
         };
         kernel::error::to_result(ret)
-    }
-
-    /// Returns the number of pages that are pinned.
-    pub fn pages(&self) -> u64 {
-        let end = self.blocks.first().saturating_add(self.blocks.length());
-        let mask = (PAGE_SIZE as u64).wrapping_sub(1);
-        let first = self.blocks.first() & !mask;
-        end.saturating_sub(first).saturating_add(mask) >> PAGE_SHIFT
     }
 }
 

@@ -134,11 +134,6 @@ impl<T> Gated<T> {
     pub fn open(&self) -> bool {
         self.state.cmpxchg(CLOSED, 0, Release).is_ok()
     }
-
-    /// Returns whether users are refused at this moment.
-    pub fn is_closed(&self) -> bool {
-        self.state.load(Acquire) & CLOSED != 0
-    }
 }
 
 /// The right to use the value; leaving is dropping it.
