@@ -33,7 +33,12 @@ use crate::{
     },
     proto::{
         num::PdId,
-        uabi::CreateAhResp, //
+        uabi::{
+            Av,
+            CreateAhResp,
+            NETWORK_TYPE_IPV4,
+            NETWORK_TYPE_IPV6, //
+        }, //
     }, //
 };
 use kernel::{
@@ -44,6 +49,7 @@ use kernel::{
         SpinLockIrq, //
     }, //
 };
+use zerocopy::FromZeros;
 
 /// An address handle.
 #[pin_data]
@@ -59,6 +65,24 @@ impl Ah {
     /// The protection domain.
     pub(crate) fn pd_id(&self) -> PdId {
         self.pd.id()
+    }
+
+    /// Where the handle leads to, as requests of processes say it. Any context.
+    pub(crate) fn av(&self) -> Av {
+        let attr = self.attr.lock();
+        let mut av = Av::new_zeroed();
+        av.network_type = match attr.sgid.as_ref().map(|sgid| sgid.network_type()) {
+            Some(NetworkType::Ipv4) => NETWORK_TYPE_IPV4,
+            Some(NetworkType::Ipv6) => NETWORK_TYPE_IPV6,
+            _ => 0,
+        };
+        av.dmac = attr.dmac;
+        av.grh.dgid = attr.dgid.0;
+        av.grh.flow_label = attr.flow_label.into();
+        av.grh.sgid_index = attr.sgid_index;
+        av.grh.hop_limit = attr.hop_limit;
+        av.grh.traffic_class = attr.traffic_class;
+        av
     }
 
     /// Where the handle leads to. Any context.

@@ -12,8 +12,10 @@ use super::{
     ah::Ah,
     keys::Keys,
     mcast::Groups,
+    netns::Attachment,
     param,
     pd::Pd,
+    qp::Qp,
     workers::Workers, //
 };
 use crate::{
@@ -25,6 +27,7 @@ use crate::{
             WeakDevice, //
         },
         sync::{
+            Borrowed,
             IdTable,
             PerCpuCounters,
             RcuArc, //
@@ -59,14 +62,18 @@ use kernel::{
 
 /// What the core's device owns.
 pub struct DeviceData {
+    /// Has the packets of the network device come here; the first thing to end.
+    _attachment: Attachment,
     dev: Arc<RxeDev>,
 }
 
 impl DeviceData {
     /// Makes the data of a device on `ndev`.
     pub(crate) fn new(weak: Arc<WeakDevice>, guid: [u8; 8], ndev: &NetDev) -> Result<Self> {
+        let dev = Arc::pin_init(RxeDev::new(weak, guid, ndev)?, GFP_KERNEL)?;
         Ok(Self {
-            dev: Arc::pin_init(RxeDev::new(weak, guid, ndev)?, GFP_KERNEL)?,
+            _attachment: Attachment::new(dev.clone(), ndev)?,
+            dev,
         })
     }
 }
@@ -94,6 +101,9 @@ pub struct RxeDev {
     /// Address handles, by number.
     #[pin]
     pub(super) ahs: IdTable<Ah>,
+    /// Queue pairs, by number; that for general services has number 1.
+    #[pin]
+    pub(super) qps: IdTable<Qp>,
     /// Memory regions and windows, by key.
     #[pin]
     pub(super) keys: Keys,
@@ -142,11 +152,26 @@ impl RxeDev {
             port,
             pds <- IdTable::new(1, param::MAX_PD),
             ahs <- IdTable::new(1, param::MAX_AH),
+            qps <- IdTable::new(param::QPNS.0, param::QPNS.1),
             keys <- Keys::new(),
             groups <- Groups::new(),
             cqs: Quota::new(param::MAX_CQ),
             ucontexts: Quota::new(param::MAX_UCONTEXT),
         }))
+    }
+
+    /// Calls `f` for each member of a multicast group. Any context.
+    pub(crate) fn members_of(
+        &self,
+        group: &Gid,
+        guard: &rcu::Guard,
+        mut f: impl FnMut(Borrowed<'_, Qp>),
+    ) {
+        self.groups.for_each(group, |qpn| {
+            if let Some(qp) = self.qps.get(qpn.get(), guard) {
+                f(qp);
+            }
+        });
     }
 
     /// The queue that the workers of all objects run on.

@@ -6,7 +6,10 @@
 
 #![forbid(unsafe_code)]
 
-use super::verbs::Rxe;
+use super::{
+    netns,
+    verbs::Rxe, //
+};
 use crate::abstractions::{
     net::{
         NetDev,
@@ -25,6 +28,9 @@ pub(crate) struct Events;
 
 impl NetdevNotify for Events {
     fn event(event: NetdevEvent, ndev: &NetDev) {
+        if event == NetdevEvent::Unregister {
+            netns::netdev_gone(ndev);
+        }
         let Some(dev) = DeviceRef::<Rxe>::by_netdev(ndev) else {
             return;
         };

@@ -121,3 +121,6 @@ pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 56;
 
 /// Queue pairs of all multicast groups.
 pub(crate) const MAX_TOTAL_MCAST_QP_ATTACH: u32 = 0x70000;
+
+/// Bytes that a send request may carry inline: as many as the largest list of buffers takes.
+pub(crate) const MAX_INLINE: u32 = MAX_SGE * 16;

@@ -16,7 +16,8 @@ use super::{
     mad,
     mr_verbs,
     param,
-    pd, //
+    pd,
+    qp, //
 };
 use crate::{
     abstractions::{
@@ -72,7 +73,7 @@ impl Driver for Rxe {
     type Ah = ah::Handle;
     type Cq = cq::Handle;
     type Srq = rdma::Absent<Self>;
-    type Qp = rdma::Absent<Self>;
+    type Qp = qp::Handle;
     type Mr = mr_verbs::Region;
     type Mw = mr_verbs::Window;
 

@@ -6,7 +6,11 @@
 #![forbid(unsafe_code)]
 
 use crate::abstractions::{
-    sync::StaticMutex,
+    net::wait_for_accounts,
+    sync::{
+        wait_for_rcu_arcs,
+        StaticMutex, //
+    },
     work::OwnedQueue, //
 };
 use kernel::{
@@ -51,7 +55,12 @@ impl Drop for Workers {
         // ... which are freed after a grace period, and give up their references to the queue then.
         // Readers that came across one in between are waited for first.
         rcu::synchronize_rcu();
-        rcu::rcu_barrier();
+        // Packets of queue pairs that are gone may still be in the network stack.
+        wait_for_accounts();
+        let left = wait_for_rcu_arcs();
+        if left != 0 {
+            pr_err!("{left} objects are still referred to\n");
+        }
         drop(queue);
     }
 }

@@ -1,0 +1,656 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs.
+//!
+//! The verbs see a [`Handle`], which lives in the core's `ib_qp`; everything else sees the body, [`Qp`], which
+//! is reference-counted and freed after a grace period. Each body has two engines with a lock and a worker of
+//! its own: the send side ([`super::send`]) and the receive side ([`super::recv`]).
+//!
+//! # Locks
+//!
+//! `attr`, then `send`, then `recv`; the workers take their own side's lock only. The state is changed with
+//! the send or the receive lock held, or both: a worker moves its queue pair to an error state, modify takes both
+//! locks and so sees neither engine in the middle of a step. Handlers of the consumer are called without locks.
+
+#![forbid(unsafe_code)]
+
+use super::{
+    cq::Cq,
+    device::RxeDev,
+    pd::Pd,
+    qp_attr,
+    qpio::{
+        Endpoint,
+        QpIo,
+        RECV_WORK,
+        SEND_WORK, //
+    },
+    recv::{
+        self,
+        RecvSide, //
+    },
+    rq::{
+        RecvQueue,
+        Taken, //
+    },
+    send::{
+        self,
+        SendSide, //
+    },
+    sq::{
+        Handles,
+        SendQueue,
+        SqParam, //
+    },
+    sq_window::Window,
+    tx::{
+        Destination,
+        PathAttr, //
+    },
+    verbs::Rxe, //
+};
+use crate::{
+    abstractions::{
+        rdma::{
+            ah::AhAttr,
+            event,
+            mmap,
+            qp::{
+                Attr,
+                AttrMask,
+                Cap,
+                Handler,
+                Token, //
+            },
+            wr, //
+        },
+        sync::RcuArc, //
+    },
+    proto::{
+        num::{
+            PdId,
+            Qpn, //
+        },
+        qpstate::{
+            QpState,
+            QpType, //
+        },
+        resources::Resource,
+        responder::Responder,
+        sender::{
+            Sender,
+            MAX_WINDOW, //
+        },
+        sport,
+        status::QpEvent,
+        time::Duration,
+        window::SendEntry, //
+    }, //
+};
+use kernel::{
+    alloc::KVVec,
+    impl_has_work,
+    new_mutex,
+    new_work,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        Mutex, //
+    },
+    workqueue::{
+        Queue,
+        Work,
+        WorkItem, //
+    }, //
+};
+
+/// A queue pair.
+#[pin_data]
+pub struct Qp {
+    #[pin]
+    send_work: Work<Self, SEND_WORK>,
+    #[pin]
+    recv_work: Work<Self, RECV_WORK>,
+    dev: Arc<RxeDev>,
+    pd: RcuArc<Pd>,
+    send_cq: RcuArc<Cq>,
+    recv_cq: RcuArc<Cq>,
+    qpn: Qpn,
+    param: SqParam,
+    token: Token,
+    handler: Handler,
+    /// A [`QpState`]; written with the send or receive lock held.
+    state: Atomic<u32>,
+    /// The peer's number, for completions.
+    peer_qpn: Atomic<u32>,
+    sq: SendQueue,
+    rq: RecvQueue,
+    #[pin]
+    io: QpIo<Qp>,
+    #[pin]
+    attr: Mutex<Attr>,
+    #[pin]
+    send: Mutex<SendSide>,
+    #[pin]
+    recv: Mutex<RecvSide>,
+}
+
+impl_has_work! {
+    impl HasWork<Self, SEND_WORK> for Qp { self.send_work }
+    impl HasWork<Self, RECV_WORK> for Qp { self.recv_work }
+}
+
+impl WorkItem<SEND_WORK> for Qp {
+    type Pointer = RcuArc<Self>;
+
+    fn run(this: RcuArc<Self>) {
+        QpIo::run_send(this, send::run);
+    }
+}
+
+impl WorkItem<RECV_WORK> for Qp {
+    type Pointer = RcuArc<Self>;
+
+    fn run(this: RcuArc<Self>) {
+        QpIo::run_recv(this, recv::run);
+    }
+}
+
+impl Endpoint for Qp {
+    fn io(&self) -> &QpIo<Self> {
+        &self.io
+    }
+
+    fn queue(&self) -> &Queue {
+        self.dev.workers()
+    }
+}
+
+impl Qp {
+    /// The device.
+    pub(crate) fn dev(&self) -> &Arc<RxeDev> {
+        &self.dev
+    }
+
+    /// The protection domain.
+    pub(crate) fn pd_id(&self) -> PdId {
+        self.pd.id()
+    }
+
+    /// The completion queue of the send queue.
+    pub(crate) fn send_cq(&self) -> &RcuArc<Cq> {
+        &self.send_cq
+    }
+
+    /// The completion queue of the receive queue.
+    pub(crate) fn recv_cq(&self) -> &RcuArc<Cq> {
+        &self.recv_cq
+    }
+
+    /// The number on the wire.
+    pub(crate) fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    /// The type.
+    pub(crate) fn qp_type(&self) -> QpType {
+        self.param.qp_type
+    }
+
+    /// What all send requests have in common.
+    pub(crate) fn param(&self) -> &SqParam {
+        &self.param
+    }
+
+    /// The name of the queue pair in completions of kernel consumers.
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// The number of the connected peer.
+    pub(crate) fn peer_qpn(&self) -> u32 {
+        self.peer_qpn.load(Relaxed)
+    }
+
+    /// The state.
+    pub(crate) fn state(&self) -> QpState {
+        // Only values of `QpState` are stored.
+        QpState::from_ib_enum(self.state.load(Acquire)).unwrap_or(QpState::Err)
+    }
+
+    /// The send queue.
+    pub(crate) fn sq(&self) -> &SendQueue {
+        &self.sq
+    }
+
+    /// The receive queue.
+    pub(crate) fn rq(&self) -> &RecvQueue {
+        &self.rq
+    }
+
+    /// Packets, workers, credits: what the network side sees.
+    pub(crate) fn io(&self) -> &QpIo<Qp> {
+        &self.io
+    }
+
+    /// The address handles that send requests may name.
+    pub(crate) fn handles(&self) -> Handles<'_> {
+        Handles {
+            dev: &self.dev,
+            pd: self.pd.id(),
+            datagram: matches!(self.param.qp_type, QpType::Ud | QpType::Gsi),
+        }
+    }
+
+    /// The send side.
+    pub(crate) fn send_side(&self) -> &Mutex<SendSide> {
+        &self.send
+    }
+
+    /// The receive side.
+    pub(crate) fn recv_side(&self) -> &Mutex<RecvSide> {
+        &self.recv
+    }
+
+    /// Tells the consumer. To be called without locks.
+    pub(crate) fn event(&self, what: QpEvent) {
+        self.handler.event(match what {
+            QpEvent::CommEst => event::QpEvent::CommEstablished,
+            QpEvent::SqDrained => event::QpEvent::SqDrained,
+            QpEvent::Fatal => event::QpEvent::Fatal,
+            QpEvent::ReqErr => event::QpEvent::RequestError,
+            QpEvent::AccessErr => event::QpEvent::AccessError,
+            QpEvent::LastWqe => event::QpEvent::LastWqeReached,
+        });
+    }
+
+    /// Moves the queue pair to an error state, from one of its workers, which holds its side's lock.
+    ///
+    /// Returns whether this changed anything.
+    pub(crate) fn fail(&self, to: QpState) -> bool {
+        let from = self.state();
+        if from == QpState::Err || from == to || from == QpState::Reset {
+            return false;
+        }
+        // The other worker may do the same at the same time; the error state wins.
+        match self.state.cmpxchg(from.ib_enum(), to.ib_enum(), Full) {
+            Ok(_) => {
+                self.io.set_state(to);
+                true
+            }
+            Err(_) => {
+                to == QpState::Err && {
+                    self.state.store(to.ib_enum(), Release);
+                    self.io.set_state(to);
+                    true
+                }
+            }
+        }
+    }
+
+    /// Makes the send worker run. Any context.
+    pub(crate) fn kick_send(this: &RcuArc<Self>) {
+        this.io.kick_send(this.borrow());
+    }
+
+    /// Makes the receive worker run. Any context.
+    pub(crate) fn kick_recv(this: &RcuArc<Self>) {
+        this.io.kick_recv(this.borrow());
+    }
+
+    /// Makes the send worker run after a delay.
+    pub(crate) fn arm_timer(this: &RcuArc<Self>, delay: Duration) {
+        this.io.arm_timer(this.borrow(), delay);
+    }
+
+    fn set_state(&self, to: QpState) {
+        self.state.store(to.ib_enum(), Release);
+        self.io.set_state(to);
+    }
+}
+
+/// Makes the destination of the packets of a connected queue pair.
+///
+/// # Errors
+///
+/// `EINVAL` if the two addresses are of different protocols.
+fn connected(ah: &AhAttr, qpn: Qpn, peer: Qpn) -> Result<Destination> {
+    let source = ah.sgid.clone().ok_or(EINVAL)?;
+    let attr = PathAttr {
+        traffic_class: ah.traffic_class,
+        hop_limit: ah.hop_limit,
+        source_port: sport::of_connection(ah.flow_label, qpn.get(), peer.get()),
+    };
+    Destination::new(source, ah.dgid, attr).map_err(|_| EINVAL)
+}
+
+/// What a queue pair is made of.
+pub(crate) struct Parts {
+    pub(crate) pd: RcuArc<Pd>,
+    pub(crate) send_cq: RcuArc<Cq>,
+    pub(crate) recv_cq: RcuArc<Cq>,
+    pub(crate) param: SqParam,
+    /// The granted sizes of the queues.
+    pub(crate) cap: Cap,
+    pub(crate) token: Token,
+    pub(crate) handler: Handler,
+    pub(crate) sq: SendQueue,
+    /// The size of a slot of a user send queue.
+    pub(crate) sq_slot: usize,
+    pub(crate) rq: RecvQueue,
+    pub(crate) taken: Taken,
+}
+
+/// What the core's `ib_qp` owns.
+pub struct Handle {
+    body: RcuArc<Qp>,
+    /// The rings, as the process may map them. Given back in process context, unlike the body.
+    _rings: [Option<mmap::Entry>; 2],
+}
+
+impl Handle {
+    /// Makes the handle of a queue pair whose rings are offered for mapping.
+    pub(crate) fn new(body: RcuArc<Qp>, rings: [Option<mmap::Entry>; 2]) -> Self {
+        Self {
+            body,
+            _rings: rings,
+        }
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> &RcuArc<Qp> {
+        &self.body
+    }
+}
+
+impl Qp {
+    /// Makes a queue pair in the reset state and lets packets find it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EBUSY` if there is a general services queue pair already and this is to be another one.
+    pub(crate) fn new(dev: &Arc<RxeDev>, parts: Parts) -> Result<RcuArc<Self>> {
+        let qp_type = parts.param.qp_type;
+        let attr = Attr {
+            cap: parts.cap,
+            ..qp_attr::initial()
+        };
+        let reserved = match qp_type {
+            QpType::Gsi => None,
+            QpType::Rc | QpType::Uc | QpType::Ud => Some(dev.qps.reserve(GFP_KERNEL)?),
+        };
+        let qpn = reserved.as_ref().map_or(Qpn::GSI, |id| Qpn::new(id.id()));
+        let mtu = dev.active_mtu();
+
+        // A kernel send queue may be shorter than the window, a user one has its place in the window for
+        // each request that was fetched.
+        let entries = usize::try_from(parts.cap.max_send_wr.max(1))
+            .unwrap_or(MAX_WINDOW)
+            .checked_next_power_of_two()
+            .unwrap_or(MAX_WINDOW)
+            .min(MAX_WINDOW);
+        let sender = Sender::new(
+            qp_attr::sender_config(qp_type, qpn, mtu, &attr),
+            KVVec::from_elem(SendEntry::EMPTY, entries, GFP_KERNEL)?,
+        );
+        let datagram = matches!(qp_type, QpType::Ud | QpType::Gsi);
+        let kernel = matches!(parts.sq, SendQueue::Kernel(_));
+        let window = Window::new(
+            entries,
+            parts.param.limits.max_sge.into(),
+            datagram,
+            kernel && qp_type == QpType::Rc,
+        )?;
+        let send = SendSide::new(sender, window, parts.sq_slot)?;
+        let responder = Responder::new(
+            qp_attr::responder_config(qp_type, mtu, &attr, true),
+            KVVec::new(),
+        );
+        let recv = RecvSide::new(responder, parts.taken);
+
+        let qp = RcuArc::pin_init(
+            try_pin_init!(Self {
+                send_work <- new_work!("rxe::Qp::send"),
+                recv_work <- new_work!("rxe::Qp::recv"),
+                dev: dev.clone(),
+                pd: parts.pd,
+                send_cq: parts.send_cq,
+                recv_cq: parts.recv_cq,
+                qpn,
+                param: parts.param,
+                token: parts.token,
+                handler: parts.handler,
+                state: Atomic::new(QpState::Reset.ib_enum()),
+                peer_qpn: Atomic::new(0),
+                sq: parts.sq,
+                rq: parts.rq,
+                io <- QpIo::new(qp_type),
+                attr <- new_mutex!(attr, "rxe::Qp::attr"),
+                send <- new_mutex!(send, "rxe::Qp::send"),
+                recv <- new_mutex!(recv, "rxe::Qp::recv"),
+            }? Error),
+            GFP_KERNEL,
+        )?;
+        match reserved {
+            Some(id) => id.publish(qp.clone()),
+            None => dev
+                .qps
+                .insert_at(Qpn::GSI.get(), qp.clone(), GFP_KERNEL)
+                .map_err(|_| EBUSY)?,
+        }
+        Ok(qp)
+    }
+
+    /// Changes attributes and state.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` or `EOPNOTSUPP`, see [`qp_attr`]; `ENOMEM`. Then nothing has changed.
+    pub(crate) fn modify(this: &RcuArc<Self>, new: &Attr, mask: AttrMask) -> Result {
+        let qp = &**this;
+        qp_attr::check(qp, new, mask)?;
+        let mut attr = qp.attr.lock();
+
+        // Everything that can fail comes before anything that changes.
+        let mut storage = match mask.contains(AttrMask::MAX_DEST_RD_ATOMIC) {
+            true => Some(KVVec::from_elem(
+                Resource::UNUSED,
+                new.max_dest_rd_atomic.into(),
+                GFP_KERNEL,
+            )?),
+            false => None,
+        };
+        let peer = match mask.contains(AttrMask::DEST_QPN) {
+            true => Qpn::new(new.dest_qpn),
+            false => Qpn::new(attr.dest_qpn),
+        };
+        let mut paths = match mask.contains(AttrMask::AV) {
+            true => Some((
+                connected(&new.ah, qp.qpn, peer)?,
+                connected(&new.ah, qp.qpn, peer)?,
+            )),
+            false => None,
+        };
+
+        let mut send = qp.send.lock();
+        let mut recv = qp.recv.lock();
+        let from = qp.state();
+        let to = qp_attr::transition(
+            qp.param.qp_type,
+            from,
+            from == QpState::Sqd && !send.engine.is_drained(),
+            new,
+            mask,
+        )?;
+
+        if from == QpState::Sqe && to == QpState::Rts && !send.engine.is_empty() {
+            // What was posted before the failure has not been flushed yet.
+            return Err(EBUSY);
+        }
+
+        if to == QpState::Reset {
+            let cap = attr.cap;
+            *attr = Attr {
+                cap,
+                ..qp_attr::initial()
+            };
+        }
+        qp_attr::merge(&mut attr, new, mask);
+        let mtu = qp.dev.active_mtu();
+        let qp_type = qp.param.qp_type;
+        let sender = qp_attr::sender_config(qp_type, qp.qpn, mtu, &attr);
+        let announce = matches!(to, QpState::Init | QpState::Rtr);
+        let responder = qp_attr::responder_config(qp_type, mtu, &attr, announce);
+
+        // The old storage is freed at the end, without the locks.
+        let _old = storage
+            .take()
+            .map(|storage| recv.engine.replace_storage(storage));
+        if let Some((for_requests, for_answers)) = paths.take() {
+            qp.io
+                .set_peer(for_requests.addresses(), for_requests.ifindex());
+            send.destination = Some(for_requests);
+            recv.destination = Some(for_answers);
+        }
+        if mask.contains(AttrMask::QKEY) {
+            qp.io.set_qkey(attr.qkey);
+        }
+        qp.peer_qpn.store(attr.dest_qpn, Relaxed);
+
+        match (from, to) {
+            (_, QpState::Reset) => {
+                send.reset(qp);
+                recv.reset(qp);
+                send.engine.reconfigure(sender);
+                recv.engine.reset(responder);
+            }
+            (QpState::Init, QpState::Rtr) => {
+                recv.engine.reset(responder);
+                send.engine.reconfigure(sender);
+            }
+            (_, QpState::Err) => {
+                send.engine.enter_error();
+                recv.engine.enter_error();
+            }
+            (QpState::Sqe, QpState::Rts) => {
+                send.engine.recover();
+                send.engine.reconfigure(sender);
+                recv.engine.reconfigure(responder);
+            }
+            (_, QpState::Sqd) => {
+                send.engine.set_draining(true);
+                send.notify_drained = from == QpState::Rts && attr.sqd_async_notify;
+                send.engine.reconfigure(sender);
+                recv.engine.reconfigure(responder);
+            }
+            (_, _) => {
+                send.engine.set_draining(false);
+                send.engine.reconfigure(sender);
+                recv.engine.reconfigure(responder);
+            }
+        }
+        // Last: from now on the workers and the receive path act on what was set above.
+        qp.set_state(to);
+        drop(recv);
+        drop(send);
+        drop(attr);
+        if to != from || to == QpState::Err {
+            Self::kick_send(this);
+            Self::kick_recv(this);
+        }
+        Ok(())
+    }
+
+    /// Returns the attributes.
+    pub(crate) fn query(&self) -> Attr {
+        let mut attr = self.attr.lock().clone();
+        let send = self.send.lock();
+        let recv = self.recv.lock();
+        let state = self.state();
+        attr.state = qp_attr::verbs_state_of(state);
+        attr.cur_state = attr.state;
+        if state != QpState::Reset && state != QpState::Init {
+            attr.rq_psn = recv.engine.expected_psn().get();
+            attr.sq_psn = send.engine.sq_psn().get();
+        }
+        attr.sq_draining = state == QpState::Sqd && !send.engine.is_drained();
+        attr
+    }
+
+    /// Ends the queue pair: when this returns, nothing uses what its consumer owns.
+    ///
+    /// Each step says what it ends and why it does not come back.
+    pub(crate) fn end(this: &RcuArc<Self>) {
+        let qp = &**this;
+        // 1. Nothing is accepted any more: posts and packets are refused, packets that wait are freed, and workers
+        //    that start, or wait for their lock, return at once.
+        qp.io.close();
+        // 2. Packets do not find the queue pair any more. Those that have are refused.
+        qp.dev.qps.remove(qp.qpn.get());
+        // 3. With each lock, the worker that held it has finished its step, and later ones see step 1. So no engine
+        //    does anything any more, and what it holds can go: in process context, unlike the body.
+        qp.send.lock().reset(qp);
+        qp.recv.lock().reset(qp);
+        // 4. The timer is armed by the send worker only, that is, not any more; packets that the network device
+        //    keeps, for however long, forget the queue pair.
+        qp.io.shutdown();
+    }
+
+    /// Posts send requests of a kernel consumer, or, with an empty list, says that a process has posted some. Any
+    /// context: this queues and kicks, and does nothing else.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the state does not permit it or a request is not valid; `ENOMEM` if the queue is full.
+    pub(crate) fn post_send(this: &RcuArc<Self>, wrs: &mut wr::SendWrs<'_, Rxe>) -> Result {
+        let qp = &**this;
+        if qp.io.is_closed() || !qp.state().may_post_send() {
+            // The request that the error is about.
+            let _ = wrs.next();
+            return Err(EINVAL);
+        }
+        match &qp.sq {
+            SendQueue::User(_) => {
+                Self::kick_send(this);
+                Ok(())
+            }
+            SendQueue::Kernel(sq) => {
+                let (taken, result) = sq.post(&qp.param, wrs);
+                if taken != 0 {
+                    Self::kick_send(this);
+                }
+                result
+            }
+        }
+    }
+
+    /// Posts receive requests of a kernel consumer. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the state does not permit it, if the receive queue is shared or belongs to a process, or if a request
+    /// is not valid; `ENOMEM` if the queue is full.
+    pub(crate) fn post_recv(this: &RcuArc<Self>, wrs: &mut wr::RecvWrs<'_>) -> Result {
+        let qp = &**this;
+        let rq = match &qp.rq {
+            RecvQueue::Kernel(rq) if !qp.io.is_closed() && qp.state().may_post_recv() => rq,
+            _ => {
+                let _ = wrs.next();
+                return Err(EINVAL);
+            }
+        };
+        let result = rq.post(wrs);
+        // Otherwise a request is looked for when a packet arrives.
+        if qp.state() == QpState::Err {
+            Self::kick_recv(this);
+        }
+        result
+    }
+}
