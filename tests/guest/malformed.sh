@@ -9,7 +9,7 @@
 
 two_ns 1500 || die 'no wire'
 inA cat /sys/class/net/va/address >/rxe/va.mac
-python3 "$(dirname "$0")/lib/malformed.py" "${RXE_MALFORMED_STRIDE:-$((11 * ${RXE_SLOW:-1}))}"
+python3 "$(dirname "$0")/lib/malformed.py" "${RXE_MALFORMED_STRIDE:-$((25 * ${RXE_SLOW:-1}))}"
 rc=$?
 check 'malformed packets' test $rc = 0
 check 'two namespaces are taken down' two_ns_gone

@@ -21,7 +21,7 @@ rdma link add rxe0 type rxe netdev w0
 wait_for 5 link_active rxe0
 wait_for 5 gid_index rxe0 10.78.0.1 || die 'no GID'
 
-cd "$tests" && timeout "$((250 * ${RXE_SLOW:-1}))" python3 "$(dirname "$0")/lib/pyverbs_run.py" --dev rxe0 --gid "$(gid_index rxe0 10.78.0.1)" \
+cd "$tests" && timeout "$((250 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1}))" python3 "$(dirname "$0")/lib/pyverbs_run.py" --dev rxe0 --gid "$(gid_index rxe0 10.78.0.1)" \
 	$MODULES >/tmp/pyverbs.txt 2>/tmp/pyverbs.log
 check 'the test run ends by itself' test $? -le 1
 cp /tmp/pyverbs.txt "$RXE_OUT/pyverbs.verdicts"
