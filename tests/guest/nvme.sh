@@ -7,8 +7,8 @@
 . "$(dirname "$0")/lib/nvme.sh"
 
 one_ns || die 'no wire'
-check 'the target serves a RAM disk over RDMA' nvmet_up 10.78.0.2
-check 'the host connects' nvme_connect 10.78.0.2 10.78.0.1
+check 'the target serves a RAM disk over RDMA' nvmet_up 10.78.0.2 || exit 1
+check 'the host connects' nvme_connect 10.78.0.2 10.78.0.1 || exit 1
 dev=$(nvme_device)
 check "a namespace appears ($dev)" test -b "$dev"
 sent0=$(counter rxe0 sent_pkts) sent1=$(counter rxe1 sent_pkts)
