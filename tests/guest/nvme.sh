@@ -14,7 +14,7 @@ check "a namespace appears ($dev)" test -b "$dev"
 sent0=$(counter rxe0 sent_pkts) sent1=$(counter rxe1 sent_pkts)
 check 'mkfs.ext4' mkfs.ext4 -q -F "$dev"
 check 'mount' mount "$dev" /mnt
-check 'fio randrw 4 KiB, iodepth 16, crc32c verified' verified_io 4k --directory=/mnt --size="$(scaled 16)m"
+check 'fio randrw 4 KiB, iodepth 16, crc32c verified' verified_io 4k --directory=/mnt --size="$(scaled 8)m"
 check 'fio randrw 128 KiB, iodepth 16, crc32c verified' verified_io 128k --directory=/mnt --size="$(scaled 64)m"
 check 'the file system is consistent' unmount_and_check "$dev"
 check 'it all went over the wire' test "$(($(counter rxe0 sent_pkts) - sent0))" -gt 1000 -a "$(($(counter rxe1 sent_pkts) - sent1))" -gt 1000

@@ -78,7 +78,7 @@ unmount_and_check() { # DEVICE
 reset_under_io() {
 	local i pid c rc=0
 	c=$(nvme_controller)
-	verified_io 16k --filename="$1" --size=64m --time_based --runtime="$((4 + $2 * 2))" &
+	verified_io 16k --filename="$1" --size=64m --time_based --runtime="$((4 + $2 * 3 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1}))" &
 	pid=$!
 	for ((i = 0; i < $2; i++)); do
 		sleep 1.5
@@ -101,7 +101,7 @@ disconnect_under_io() {
 	nvme_disconnect || return 1
 	n=0
 	while kill -0 $pid 2>/dev/null; do
-		[ $((n += 1)) -lt 200 ] || { echo 'fio hangs'; kill -9 $pid; return 1; }
+		[ $((n += 1)) -lt $((200 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1})) ] || { echo 'fio hangs'; kill -9 $pid; return 1; }
 		sleep 0.1
 	done
 	! wait $pid
