@@ -68,28 +68,33 @@ impl UdpReceive for Ports {
         let Some(netdev) = skb.device(guard) else {
             return;
         };
-        if let Some(port) = this.find(netdev, guard) {
+        if netdev.is_loopback() {
+            this.receive_from_host(skb, guard);
+        } else if let Some(port) = this.find(netdev, guard) {
             rx::from_network(&port.dev, skb, Some(netdev), guard);
-        } else if netdev.is_loopback() {
-            // From another link on this host: only the address tells for whom.
-            let Some(gid) = rx::destination(&skb) else {
-                return;
-            };
-            let mut skb = Some(skb);
-            this.table.for_each(guard, |_, port| {
-                if port.dev.find_gid(gid, None).is_err() {
-                    return true;
-                }
-                if let Some(skb) = skb.take() {
-                    rx::from_network(&port.dev, skb, None, guard);
-                }
-                false
-            });
         }
     }
 }
 
 impl Ports {
+    /// Takes a packet from another link on this host. Only the address tells for which one it is.
+    #[cold]
+    fn receive_from_host(&self, skb: RxSkb, guard: &rcu::Guard) {
+        let Some(gid) = rx::destination(&skb) else {
+            return;
+        };
+        let mut skb = Some(skb);
+        self.table.for_each(guard, |_, port| {
+            if port.dev.find_gid(gid, None).is_err() {
+                return true;
+            }
+            if let Some(skb) = skb.take() {
+                rx::from_network(&port.dev, skb, None, guard);
+            }
+            false
+        });
+    }
+
     /// Returns the link of a network device, or of the one below a VLAN device.
     #[inline]
     fn find<'g>(&'g self, netdev: &NetDev, guard: &'g rcu::Guard) -> Option<Borrowed<'g, Port>> {

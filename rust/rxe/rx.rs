@@ -218,9 +218,10 @@ fn receive(
 /// Takes a packet that this device sends to itself. Any context.
 ///
 /// `start` is where the base transport header begins. If that is not zero, the packet begins with a network header.
-pub(crate) fn local(dev: &RxeDev, skb: TxSkb, start: usize, addresses: &Addresses) {
+/// `len` is how long it would be on the wire.
+pub(crate) fn local(dev: &RxeDev, skb: TxSkb, start: usize, len: usize, addresses: &Addresses) {
     let guard = rcu::read_lock();
-    if let Err(reason) = receive_local(dev, skb.into_rx(), start, addresses, &guard) {
+    if let Err(reason) = receive_local(dev, skb.into_rx(), start, len, addresses, &guard) {
         dev.count_drop(reason);
     }
 }
@@ -229,10 +230,10 @@ fn receive_local(
     dev: &RxeDev,
     mut skb: RxSkb,
     start: usize,
+    len: usize,
     addresses: &Addresses,
     guard: &rcu::Guard,
 ) -> Result<(), DropReason> {
-    let total = skb.len();
     let bytes = skb.linear().get(start..).ok_or(DropReason::Truncated)?;
     let peek = packet::peek(bytes)?;
     let qp = find_qp(dev, peek.dest_qpn, guard)?;
@@ -246,7 +247,7 @@ fn receive_local(
     check_keys(&qp, &peek, bytes)?;
 
     dev.count(Counter::RcvdPkts);
-    dev.count_n(Counter::RcvdBytes, total as u64);
+    dev.count_n(Counter::RcvdBytes, len as u64);
     let meta = Meta {
         start: start as u32,
         len: bytes.len() as u32,

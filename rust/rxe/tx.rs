@@ -465,14 +465,25 @@ impl Destination {
 /// Finishes a packet and sends it, now or with the next burst. A packet that gets lost on the way is not told.
 pub(crate) fn send(qp: &Qp, destination: &mut Destination, mut packet: Packet) {
     if packet.local {
+        // As many as it would have been on the wire.
+        let mut len = packet.skb.data().len();
+        if packet.transport == 0 {
+            len = len.wrapping_add(destination.addresses.ip_len().wrapping_add(UDP_LEN));
+        }
         let dev = qp.dev();
         dev.count(Counter::SentPkts);
-        dev.count_n(Counter::SentBytes, packet.skb.data().len() as u64);
+        dev.count_n(Counter::SentBytes, len as u64);
         if matches!(qp.qp_type(), QpType::Uc | QpType::Ud | QpType::Gsi) {
             // Nothing else limits them.
             qp.io().credits.charge(&mut packet.skb);
         }
-        rx::local(dev, packet.skb, packet.transport, &destination.addresses);
+        rx::local(
+            dev,
+            packet.skb,
+            packet.transport,
+            len,
+            &destination.addresses,
+        );
         return;
     }
     // Cannot fail: `build` made room for all headers.
@@ -552,19 +563,27 @@ fn transmit(qp: &Qp, destination: &mut Destination) {
     let dev = qp.dev();
     let mut burst = core::mem::replace(&mut destination.burst, SkbList::new());
     let mut packets = core::mem::take(&mut destination.burst_packets);
-    let bytes = core::mem::take(&mut destination.burst_bytes);
+    let mut bytes = core::mem::take(&mut destination.burst_bytes);
 
     // The route was looked at when the packets were built. One that is outdated since then is still a route.
-    if let Some(route) = &destination.route {
-        // Devices that receive what they send, such as veth, do so once at the end.
-        let _bh = BhDisabled::new();
-        let guard = rcu::read_lock();
-        while let Some(skb) = burst.pop() {
-            if skb.output(&route.dst, &guard).is_err() {
-                // As good as lost on the wire: whoever needs an answer asks again.
-                packets = packets.wrapping_sub(1);
-                dev.count(Counter::SendErr);
+    match &destination.route {
+        Some(route) => {
+            // Devices that receive what they send, such as veth, do so once at the end.
+            let _bh = BhDisabled::new();
+            let guard = rcu::read_lock();
+            while let Some(skb) = burst.pop() {
+                let len = skb.data().len() as u64;
+                if skb.output(&route.dst, &guard).is_err() {
+                    // As good as lost on the wire: whoever needs an answer asks again.
+                    packets = packets.wrapping_sub(1);
+                    bytes = bytes.wrapping_sub(len);
+                    dev.count(Counter::SendErr);
+                }
             }
+        }
+        None => {
+            dev.count_n(Counter::SendErr, packets.into());
+            return;
         }
     }
     dev.count_n(Counter::SentPkts, packets.into());

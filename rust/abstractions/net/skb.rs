@@ -81,14 +81,6 @@ impl RxSkb {
         ManuallyDrop::new(self).ptr.as_ptr()
     }
 
-    /// Returns the length of the packet from its data pointer on.
-    #[inline]
-    #[expect(clippy::len_without_is_empty)]
-    pub fn len(&self) -> usize {
-        // SAFETY: The buffer is valid.
-        unsafe { (*self.ptr.as_ptr()).len as usize }
-    }
-
     /// Returns the part of the packet that is in one piece, from the data pointer on.
     #[inline]
     pub fn linear(&self) -> &[u8] {

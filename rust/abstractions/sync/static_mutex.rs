@@ -7,11 +7,14 @@
 use crate::abstractions::bindings;
 use core::{
     cell::UnsafeCell,
-    ops::{Deref, DerefMut}, //
+    ops::{Deref, DerefMut},
+    pin::Pin, //
 };
 use kernel::{
-    static_lock_class,
-    sync::atomic::{Acquire, Atomic, Relaxed, Release},
+    sync::{
+        atomic::{Acquire, Atomic, Relaxed, Release},
+        LockClassKey, //
+    },
     types::{NotThreadSafe, Opaque}, //
 };
 
@@ -29,6 +32,8 @@ const READY: u32 = 2;
 /// `mutex` is initialised once `state` is [`READY`]. `data` is accessed with the mutex held only.
 pub struct StaticMutex<T> {
     state: Atomic<u32>,
+    /// Each mutex is a class of its own for the lock checker.
+    key: LockClassKey,
     mutex: Opaque<bindings::mutex>,
     data: UnsafeCell<T>,
 }
@@ -41,6 +46,8 @@ impl<T> StaticMutex<T> {
     pub const fn new(data: T) -> Self {
         Self {
             state: Atomic::new(RAW),
+            // SAFETY: The key is used by `lock` only, for which the mutex must be in a static.
+            key: unsafe { LockClassKey::new_static() },
             mutex: Opaque::uninit(),
             data: UnsafeCell::new(data),
         }
@@ -68,7 +75,7 @@ impl<T> StaticMutex<T> {
                 bindings::__mutex_init(
                     self.mutex.get(),
                     c"static_mutex".as_ptr().cast(),
-                    static_lock_class!().as_ptr(),
+                    Pin::static_ref(&self.key).as_ptr(),
                 )
             };
             // INVARIANT: The mutex was just initialised.
