@@ -3,7 +3,7 @@
 //! What the fuzz targets do with their input. A target fails by panicking.
 
 // Each user of this file runs some of the targets.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 mod parsers;
 mod responder;

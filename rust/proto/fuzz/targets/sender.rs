@@ -241,6 +241,10 @@ pub fn sender_ops(data: &[u8]) {
                         assert_eq!(done.wr_id, popped);
                         popped += 1;
                     }
+                    if sender.is_broken() {
+                        assert!(sender.is_empty());
+                        sender.reset();
+                    }
                 }
             },
         }
