@@ -459,11 +459,11 @@ fn complete(qp: &Qp, side: &mut SendSide, after: &mut After) -> u32 {
     while let Some(completion) = side.engine.pop_completion() {
         done = done.wrapping_add(1);
         side.window.clear(completion.slot);
+        // Before the completion is visible: whoever sees it may use the place at once.
+        qp.sq().release();
         if completion.report {
             report(qp, qp.send_cq(), &completion, after);
         }
-        // After the completion is visible: a consumer that finds room in its queue also finds out why.
-        qp.sq().release();
     }
     done
 }
