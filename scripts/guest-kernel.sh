@@ -67,7 +67,7 @@ build() {
 		truncate -s "$((size + size / 8 + 64))M" "$out/modules.ext4"
 		mkfs.ext4 -q -F -L rxe-modules -d "$out/tree/lib/modules" -O ^has_journal -m 0 "$out/modules.ext4"
 		i=$out/initrd
-		mkdir -p "$i"/{bin,dev,proc,sys,modules,payload,root}
+		mkdir -p "$i"/{bin,dev,proc,sys,modules,root}
 		cp /usr/bin/busybox "$i/bin/busybox"
 		install -m 755 "$out/init" "$i/init"
 		: >"$i/modules/order"

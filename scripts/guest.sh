@@ -14,11 +14,16 @@
 #   --qemu ARGUMENTS       to QEMU
 #   --shell                an interactive shell instead of SCRIPT
 #   --no-build             take the module as it was built last
+#   --cold                 boot, and do not start from a frozen guest
+#
+# A guest of the usual kind starts from one that was booted once and frozen before it looked at its disks (in the cache, one
+# for each kernel, memory size and number of CPUs); a second guest, kernel arguments, QEMU arguments or
+# KVM (which boots fast) mean a boot.
 #
 # RXE_ACCEL=kvm|tcg overrides the choice of accelerator. KVM is used only where a probe boot worked.
 . "$(dirname "$0")/lib.sh"
 
-kernel=stock module=ours peer='' memory=2G cpus=2 timeout=600 append='' out=$RXE_TOP/out/guest qemu_args='' shell='' nobuild=''
+kernel=stock module=ours peer='' memory=2G cpus=2 timeout=600 append='' out=$RXE_TOP/out/guest qemu_args='' shell='' nobuild='' cold=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--kernel) kernel=$2 ;;
@@ -32,6 +37,7 @@ while [ $# -gt 0 ]; do
 	--qemu) qemu_args=$2 ;;
 	--shell) shell=1; shift; continue ;;
 	--no-build) nobuild=1; shift; continue ;;
+	--cold) cold=1; shift; continue ;;
 	--) shift; break ;;
 	-*) die "guest.sh: unknown option $1." ;;
 	*) break ;;
@@ -40,10 +46,12 @@ while [ $# -gt 0 ]; do
 done
 script=$*
 [ -n "$shell$script" ] || die "guest.sh: nothing to run."
+[ -z "$peer$append$qemu_args" ] || cold=1
 for m in "$module" ${peer:+"$peer"}; do
 	case $m in ours | stock) ;; *) die "the module is 'ours' or 'stock', not '$m'." ;; esac
 done
 
+PAYLOAD_SIZE=256M OUT_SIZE=1G
 root=$("$RXE_TOP/scripts/toolchain.sh")
 tc() { "$RXE_TOP/scripts/in-toolchain.sh" --root "$root" "$@"; }
 boot=$("$RXE_TOP/scripts/guest-kernel.sh" "$kernel")
@@ -78,14 +86,14 @@ accel() {
 }
 
 case $(accel) in
-kvm) machine=(-accel kvm -cpu host) ;;
+kvm) machine=(-accel kvm -cpu host) cold=1 ;;
 *)
 	# With FSRM and ERMS, TCG copies byte by byte. With five-level paging KASAN sees a wild access at the start of every boot.
 	if [ "$kernel" = debug ]; then machine=(-accel tcg,thread=multi -cpu max,-la57,fsrm=off,erms=off); else machine=(-accel tcg,thread=multi -cpu max,fsrm=off,erms=off); fi
 	;;
 esac
 
-# payload NAME MODULE MODE: $run/NAME.cpio, appended to the initramfs.
+# common_payload: $run/payload, what the payloads of both guests share.
 common_payload() {
 	local p=$run/payload ko
 	mkdir -p "$p/bin" "$p/tests" "$p/kselftest"
@@ -124,6 +132,8 @@ last_module() {
 	echo "$ko"
 }
 
+# payload NAME MODULE MODE GUEST: the disks $run/NAME.payload and $run/NAME.out.
+# payload NAME MODULE MODE GUEST: the disks $run/NAME.payload and $run/NAME.out.
 payload() {
 	local p=$run/payload
 	printf 'RXE_MODULE=%s\nRXE_KERNEL=%s\nRXE_MODE=%s\nRXE_GUEST=%s\nCOLUMNS=%s\nLINES=%s\n' "$2" "$kernel" "$3" "$4" \
@@ -131,25 +141,30 @@ payload() {
 	# What the suites are to know: every exported RXE_ variable that is none of the lab's own.
 	compgen -e | grep '^RXE_' | grep -Evx 'RXE_(TOP|CACHE|T0|MIRROR|SECURITY_MIRROR|KEYRING|KERNEL.*|REFRESH|ACCEL|BIND|MODULE|GUEST|MODE|OUT|TESTS)' |
 		while read -r v; do printf 'export %s=%q\n' "$v" "${!v}"; done >>"$p/config" || true
-	tc sh -c 'cd "$1" && find payload | cpio -o -H newc --quiet -R 0:0 >"$2"' sh "$run" "$run/$1.payload"
-	cat "$boot/initrd.cpio" "$run/$1.payload" >"$run/$1.initrd"
-	rm -f "$run/$1.payload"
-	truncate -s 1G "$run/$1.out"
+	printf 'RXE_DATE=%s\n' "$(date +%s)" >>"$p/config"
+	tar -C "$p" --owner=0 --group=0 -c . >"$run/tar"
+	printf 'RXE-PAYLOAD %s\n' "$(($(stat -c %s "$run/tar") / 65536 + 1))" >"$run/$1.payload"
+	truncate -s 65536 "$run/$1.payload"
+	cat "$run/tar" >>"$run/$1.payload"
+	rm "$run/tar"
+	truncate -s $PAYLOAD_SIZE "$run/$1.payload"
+	truncate -s $OUT_SIZE "$run/$1.out"
 }
 
 # command NAME: fills the array `qemu` with the command that runs one guest; what is printed in the guest is its standard output.
 command() {
 	local name=$1 other=a n=2 i
 	[ "$name" = a ] && other=b n=1
-	local kargs="console=ttyS0 quiet loglevel=5 panic=-1 net.ifnames=0 mitigations=off random.trust_cpu=on audit=0 log_buf_len=4M printk.devkmsg=on lsm= no_timer_check tsc=reliable"
+	kargs="console=ttyS0 quiet loglevel=5 panic=-1 net.ifnames=0 mitigations=off random.trust_cpu=on audit=0 log_buf_len=4M printk.devkmsg=on lsm= no_timer_check tsc=reliable"
 	if [ "$kernel" = debug ]; then kargs+=" kasan_multi_shot"; else kargs+=" kfence.sample_interval=100"; fi
 	qemu=("$RXE_TOP/scripts/in-toolchain.sh" --root "$root" env "TMPDIR=$run" qemu-system-x86_64 -machine q35 "${machine[@]}" -m "$memory" -smp "$cpus"
-		-nodefaults -no-user-config -display none -no-reboot -kernel "$boot/vmlinuz" -initrd "$run/$name.initrd" -append "$kargs $append"
+		-nodefaults -no-user-config -display none -no-reboot -kernel "$boot/vmlinuz" -initrd "$boot/initrd.cpio" -append "$kargs $append"
 		-device virtio-rng-pci -serial "file:$run/$name.console"
 		-chardev "stdio,id=tty$([ -z "$shell" ] || echo ,signal=off)" -serial chardev:tty
 		-drive "file=$disk,format=raw,if=virtio,snapshot=on,cache=unsafe"
 		-drive "file=$boot/modules.ext4,format=raw,if=virtio,snapshot=on,cache=unsafe"
-		-drive "file=$run/$name.out,format=raw,if=virtio,cache=unsafe")
+		-drive "file=$run/$name.out,format=raw,if=virtio,cache=unsafe"
+		-drive "file=$run/$name.payload,format=raw,if=virtio,cache=unsafe")
 	if [ -n "$peer" ]; then
 		for i in wire ctl; do
 			qemu+=(-netdev "dgram,id=$i,local.type=unix,local.path=$run/$i.$name,remote.type=unix,remote.path=$run/$i.$other")
@@ -158,6 +173,34 @@ command() {
 	fi
 	# shellcheck disable=SC2206 # the user's arguments are words
 	qemu+=($qemu_args)
+}
+
+# freeze FILE: boot a guest without a payload and keep its state.
+freeze() {
+	[ ! -e "$1" ] || return 0
+	say "guest: booting $release once, to start guests from ($memory, $cpus CPUs)"
+	truncate -s $PAYLOAD_SIZE "$run/f.payload"
+	truncate -s $OUT_SIZE "$run/f.out"
+	local pid ok='' limit=$((SECONDS + 900))
+	command f
+	timeout -k 5 900 "${qemu[@]}" -monitor "unix:$run/monitor,server=on,wait=off" </dev/null >"$run/f.tty" 2>&1 &
+	pid=$!
+	while kill -0 $pid 2>/dev/null && [ $SECONDS -lt $limit ]; do
+		if grep -qs 'rxe-guest: waiting for a payload' "$run/f.console"; then ok=1; break; fi
+		sleep 0.3
+	done
+	if [ -n "$ok" ]; then
+		tc sh -c '{ echo "migrate -d file:$1"; n=0
+			until echo "info migrate" && sleep 1 && [ -s "$1" ] && grep -q "Status: *completed\|completed" "$2" || [ $((n += 1)) -gt 300 ]; do :; done
+			echo quit; sleep 1; } | socat - "UNIX-CONNECT:$3" >"$2" 2>&1; grep -q completed "$2"' sh "$run/state" "$run/monitor.log" "$run/monitor" || ok=''
+	fi
+	kill $pid 2>/dev/null || true
+	wait $pid || true
+	if [ -z "$ok" ]; then
+		say "guest: could not freeze a guest; booting"
+		return 1
+	fi
+	mv "$run/state" "$1"
 }
 
 common_payload
@@ -178,6 +221,15 @@ if [ -n "$peer" ]; then
 	guests+=($!)
 fi
 command a
+if [ -z "$cold" ]; then
+	frozen=$RXE_CACHE/frozen-$(key "$(basename "$boot")" "$(basename "$root")" "${machine[*]} $memory $cpus $kargs" v1)
+	if with_lock "${frozen##*/}" freeze "$frozen"; then
+		command a
+		qemu+=(-incoming "file:$frozen")
+	else
+		command a
+	fi
+fi
 qemu_rc=0
 if [ -n "$shell" ]; then
 	say "guest: a shell; leave it with 'exit' (or ^D)"
