@@ -159,13 +159,20 @@ where
     Ok(header)
 }
 
-/// Puts a header at the front of `rest`.
-fn put<T: IntoBytes + Immutable>(rest: &mut &mut [u8], header: &T) -> Option<()> {
-    let bytes = header.as_bytes();
-    let (front, tail) = core::mem::take(rest).split_at_mut_checked(bytes.len())?;
-    front.copy_from_slice(bytes);
-    *rest = tail;
-    Some(())
+/// Room for the headers of a packet, filled from the front.
+struct Output<'a> {
+    rest: &'a mut [u8],
+}
+
+impl Output<'_> {
+    /// Adds a header, or returns `None` if there is no room for it.
+    fn put<T: IntoBytes + Immutable>(&mut self, header: &T) -> Option<()> {
+        let bytes = header.as_bytes();
+        let (front, tail) = core::mem::take(&mut self.rest).split_at_mut_checked(bytes.len())?;
+        front.copy_from_slice(bytes);
+        self.rest = tail;
+        Some(())
+    }
 }
 
 /// Reads as much of a packet as it takes to find its queue pair.
@@ -355,7 +362,7 @@ impl PacketInfo {
     /// `None`, with `buf` in an unspecified state, if `buf` is too short.
     pub fn emit(&self, buf: &mut [u8]) -> Option<usize> {
         let opcode = self.opcode;
-        let mut rest = buf;
+        let mut out = Output { rest: buf };
 
         let mut flags = (self.pad << Bth::PAD_SHIFT) & Bth::PAD;
         if self.solicited {
@@ -375,79 +382,58 @@ impl PacketInfo {
         if self.ack_req {
             apsn |= Bth::ACK_REQ;
         }
-        put(
-            &mut rest,
-            &Bth {
-                opcode: opcode.byte(),
-                flags,
-                pkey: self.pkey.into(),
-                qpn: qpn.into(),
-                apsn: apsn.into(),
-            },
-        )?;
+        out.put(&Bth {
+            opcode: opcode.byte(),
+            flags,
+            pkey: self.pkey.into(),
+            qpn: qpn.into(),
+            apsn: apsn.into(),
+        })?;
 
         if opcode.has_deth() {
-            put(
-                &mut rest,
-                &DethHdr {
-                    qkey: self.deth.qkey.into(),
-                    src_qpn: self.deth.src_qpn.get().into(),
-                },
-            )?;
+            out.put(&DethHdr {
+                qkey: self.deth.qkey.into(),
+                src_qpn: self.deth.src_qpn.get().into(),
+            })?;
         }
         if opcode.has_feth() {
             let level = (u32::from(self.feth.level) << FethHdr::LEVEL_SHIFT) & FethHdr::LEVEL;
             let placement = u32::from(self.feth.placement) & FethHdr::PLACEMENT;
-            put(
-                &mut rest,
-                &FethHdr {
-                    bits: (level | placement).into(),
-                },
-            )?;
+            out.put(&FethHdr {
+                bits: (level | placement).into(),
+            })?;
         }
         if opcode.has_reth() {
-            put(
-                &mut rest,
-                &RethHdr {
-                    va: self.reth.va.into(),
-                    rkey: self.reth.key.get().into(),
-                    len: self.reth.len.into(),
-                },
-            )?;
+            out.put(&RethHdr {
+                va: self.reth.va.into(),
+                rkey: self.reth.key.get().into(),
+                len: self.reth.len.into(),
+            })?;
         }
         if opcode.has_atomic_eth() {
-            put(
-                &mut rest,
-                &AtomicEthHdr {
-                    va: self.atomic.va.into(),
-                    rkey: self.atomic.key.get().into(),
-                    swap_add: self.atomic.swap_add.into(),
-                    compare: self.atomic.compare.into(),
-                },
-            )?;
+            out.put(&AtomicEthHdr {
+                va: self.atomic.va.into(),
+                rkey: self.atomic.key.get().into(),
+                swap_add: self.atomic.swap_add.into(),
+                compare: self.atomic.compare.into(),
+            })?;
         }
         if opcode.has_aeth() {
             let smsn = (u32::from(self.aeth.syndrome) << 24) | self.aeth.msn.get();
-            put(&mut rest, &AethHdr { smsn: smsn.into() })?;
+            out.put(&AethHdr { smsn: smsn.into() })?;
         }
         if opcode.has_atomic_ack_eth() {
-            put(
-                &mut rest,
-                &AtomicAckEthHdr {
-                    orig: self.orig.into(),
-                },
-            )?;
+            out.put(&AtomicAckEthHdr {
+                orig: self.orig.into(),
+            })?;
         }
         if opcode.has_imm() {
-            put(&mut rest, &self.imm)?;
+            out.put(&self.imm)?;
         }
         if opcode.has_ieth() {
-            put(
-                &mut rest,
-                &IethHdr {
-                    rkey: self.ieth.get().into(),
-                },
-            )?;
+            out.put(&IethHdr {
+                rkey: self.ieth.get().into(),
+            })?;
         }
 
         Some(usize::from(opcode.header_len()))

@@ -451,8 +451,8 @@ impl UserCqe {
     }
 
     /// Returns the bytes of the completion.
-    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
-        zerocopy::transmute!(*self)
+    pub fn to_bytes(self) -> [u8; Self::SIZE] {
+        zerocopy::transmute!(self)
     }
 }
 

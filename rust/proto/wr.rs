@@ -18,14 +18,8 @@ use super::status::{
 };
 use super::wire::Imm;
 
-pub use super::wqe::{
-    inline_range,
-    parse_av,
-    parse_recv,
-    parse_recv_sge,
-    parse_send,
-    parse_sge, //
-};
+// The parser of users' requests belongs to what it makes.
+pub use super::wqe::*;
 
 /// The length of the longest message.
 pub const MAX_MESSAGE: u32 = 1 << 31;

@@ -29,5 +29,5 @@ run python3 scripts/checks/panic.py rust/rdma_rxe.o rust/proto 10 || rc=1
 for part in rxe abstractions; do
 	run python3 scripts/checks/panic.py rust/rdma_rxe.o "rust/$part" 10 | sed 's/^/note: /' || true
 done
-[ $rc = 0 ] || die "code of rust/proto can panic at the places shown above: use get(), checked or wrapping arithmetic there."
+[ $rc = 0 ] || die "the object code of rust/proto is not free of panics, or cannot be judged, as shown above: use get(), checked or wrapping arithmetic there."
 echo "panics: none"

@@ -4,9 +4,9 @@
 //! `structure size` a line, with the names of the C header, to be compared with that header's.
 
 use rxe_proto::uabi::{
-    self, wr_opcode, AtomicWr, Av, CreateAhResp, CreateCqResp, CreateQpResp, CreateSrqResp, DmaInfo,
-    FlushWr, GlobalRoute, MmInfo, ModifySrqCmd, MwWr, QueueBuf, RawSendWr, RawSge, RdmaWr, RecvWqe,
-    ResizeCqResp, SendWqe, UdWr, UserCqe,
+    self, wr_opcode, AtomicWr, Av, CreateAhResp, CreateCqResp, CreateQpResp, CreateSrqResp,
+    DmaInfo, FlushWr, GlobalRoute, MmInfo, ModifySrqCmd, MwWr, QueueBuf, RawSendWr, RawSge, RdmaWr,
+    RecvWqe, ResizeCqResp, SendWqe, UdWr, UserCqe,
 };
 use std::mem::{offset_of, size_of};
 
@@ -78,12 +78,21 @@ fn main() {
         ("RXE_NETWORK_TYPE_IPV4", u32::from(uabi::NETWORK_TYPE_IPV4)),
         ("RXE_NETWORK_TYPE_IPV6", u32::from(uabi::NETWORK_TYPE_IPV6)),
         ("IB_UVERBS_WR_RDMA_WRITE", wr_opcode::RDMA_WRITE),
-        ("IB_UVERBS_WR_RDMA_WRITE_WITH_IMM", wr_opcode::RDMA_WRITE_WITH_IMM),
+        (
+            "IB_UVERBS_WR_RDMA_WRITE_WITH_IMM",
+            wr_opcode::RDMA_WRITE_WITH_IMM,
+        ),
         ("IB_UVERBS_WR_SEND", wr_opcode::SEND),
         ("IB_UVERBS_WR_SEND_WITH_IMM", wr_opcode::SEND_WITH_IMM),
         ("IB_UVERBS_WR_RDMA_READ", wr_opcode::RDMA_READ),
-        ("IB_UVERBS_WR_ATOMIC_CMP_AND_SWP", wr_opcode::ATOMIC_CMP_AND_SWP),
-        ("IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD", wr_opcode::ATOMIC_FETCH_AND_ADD),
+        (
+            "IB_UVERBS_WR_ATOMIC_CMP_AND_SWP",
+            wr_opcode::ATOMIC_CMP_AND_SWP,
+        ),
+        (
+            "IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD",
+            wr_opcode::ATOMIC_FETCH_AND_ADD,
+        ),
         ("IB_UVERBS_WR_LOCAL_INV", wr_opcode::LOCAL_INV),
         ("IB_UVERBS_WR_BIND_MW", wr_opcode::BIND_MW),
         ("IB_UVERBS_WR_SEND_WITH_INV", wr_opcode::SEND_WITH_INV),

@@ -48,7 +48,7 @@ fn register_crc(bytes: impl IntoIterator<Item = u8>) -> [u8; 4] {
     let mut register = u32::MAX; // Bit 31 is the highest term.
     for byte in bytes {
         for bit in 0..8 {
-            let feedback = (register >> 31) ^ u32::from(byte >> bit & 1);
+            let feedback = (register >> 31) ^ u32::from((byte >> bit) & 1);
             register <<= 1;
             if feedback != 0 {
                 register ^= 0x04c1_1db7;
@@ -102,7 +102,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .filter(|c| !c.is_ascii_whitespace())
         .map(|c| (c as char).to_digit(16).unwrap() as u8)
         .collect();
-    digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
+    digits.chunks(2).map(|d| (d[0] << 4) | d[1]).collect()
 }
 
 /// Packets from the IP header to the ICRC.

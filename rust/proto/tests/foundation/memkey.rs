@@ -86,7 +86,7 @@ fn bounds_at_every_edge() {
 #[test]
 fn truth_table() {
     for wrong in 0..32 {
-        let is = |bit: u32| wrong >> bit & 1 != 0;
+        let is = |bit: u32| (wrong >> bit) & 1 != 0;
         for state in [MrState::Invalid, MrState::Free] {
             let mut region = REGION;
             let mut req = REQUEST;
@@ -303,7 +303,7 @@ fn bind_rules() {
 #[test]
 fn bind_needs_one_protection_domain() {
     for pds in 0..8 {
-        let [qp, mw, mr] = [0, 1, 2].map(|bit| PdId(pds >> bit & 1));
+        let [qp, mw, mr] = [0, 1, 2].map(|bit| PdId((pds >> bit) & 1));
         let window = WindowView {
             pd: mw,
             state: MrState::Free,

@@ -213,12 +213,12 @@ fn every_opcode_on_every_type() {
         let mut slot = Slot::new(opcode);
         slot.sges(&[(0, 8, 0)]).u32(184, 8);
         for qp_type in TYPES {
-            let legal = match (opcode, qp_type) {
-                (0..=9 | 14 | 15, QpType::Rc) => true,
-                (0..=3 | 8, QpType::Uc) => true,
-                (2 | 3, QpType::Ud | QpType::Gsi) => true,
-                _ => false,
-            };
+            let legal = matches!(
+                (opcode, qp_type),
+                (0..=9 | 14 | 15, QpType::Rc)
+                    | (0..=3 | 8, QpType::Uc)
+                    | (2 | 3, QpType::Ud | QpType::Gsi)
+            );
             let wr = slot.parse(qp_type);
             assert_eq!(wr.is_ok(), legal, "{opcode:#x} {qp_type:?}: {wr:?}");
             if let Err(kind) = wr {
@@ -236,7 +236,7 @@ fn flags_are_told_apart() {
         let flags = slot.parse(QpType::Rc).unwrap().flags;
         let set = [flags.fence, flags.signaled, flags.solicited, flags.inline];
         for (bit, set) in set.into_iter().enumerate() {
-            assert_eq!(set, bits >> bit & 1 != 0);
+            assert_eq!(set, (bits >> bit) & 1 != 0);
         }
     }
 }
