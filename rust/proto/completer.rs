@@ -37,6 +37,7 @@ use super::opcode::{
 };
 use super::packet::PacketInfo;
 use super::psn::Psn;
+use super::run::is_positive;
 use super::sender::{
     Mode,
     Sender, //
@@ -83,10 +84,11 @@ pub enum RespStep {
     Done,
 }
 
-/// A response whose data is being stored.
+/// A response, or a run of them, whose data is being stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pending {
-    psn: Psn,
+    first: Psn,
+    last: Psn,
     now: Instant,
 }
 
@@ -218,11 +220,12 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             return self.bad_response();
         }
         if expected == 0 {
-            self.answered(packet.psn, now);
+            self.answered(packet.psn, packet.psn, now);
             return RespStep::Done;
         }
         self.pending = Some(Pending {
-            psn: packet.psn,
+            first: packet.psn,
+            last: packet.psn,
             now,
         });
         RespStep::Store {
@@ -230,6 +233,55 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             offset,
             len: expected,
         }
+    }
+
+    /// Takes consecutive responses to one READ at once, each but the READ's last as long as the MTU.
+    ///
+    /// `packet` has the headers of one packet that would carry all of it: the opcode has the
+    /// position of the whole in the answer, `psn` is that of the first packet, `payload_len` that of
+    /// all payload. `None` if they cannot simply be stored; then nothing has changed, and they are
+    /// to be given one by one.
+    pub fn on_response_run(
+        &mut self,
+        packet: &PacketInfo,
+        packets: u32,
+        now: Instant,
+    ) -> Option<RespStep> {
+        if self.mode != Mode::Running || packet.psn != self.una {
+            return None;
+        }
+        let entry = self.entry(self.ack)?;
+        let rest = match (entry.state, entry.wr.op) {
+            (EntryState::Active, SendOp::Read { .. }) => gap(entry.last, self.una).wrapping_add(1),
+            _ => return None,
+        };
+        let ends = packets == rest;
+        let offset = entry.offset_of(packet.psn, self.cfg.mtu);
+        let expected = if ends {
+            entry.wr.length.saturating_sub(offset)
+        } else {
+            packets.wrapping_shl(self.cfg.mtu.shift())
+        };
+        let fits = (1..=rest).contains(&packets)
+            && packet.opcode.kind() == Kind::ReadResponse
+            && is_positive(packet)
+            && packet.payload_len == expected
+            && expected != 0
+            && packet.opcode.position().ends() == ends;
+        if !fits {
+            return None;
+        }
+
+        self.pending = Some(Pending {
+            first: packet.psn,
+            last: packet.psn.wrapping_add(packets.wrapping_sub(1)),
+            now,
+        });
+        Some(RespStep::Store {
+            slot: self.slot_of(self.ack),
+            offset,
+            len: expected,
+        })
     }
 
     fn on_atomic_ack(&mut self, packet: &PacketInfo, now: Instant) -> RespStep {
@@ -247,7 +299,8 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
         }
 
         self.pending = Some(Pending {
-            psn: packet.psn,
+            first: packet.psn,
+            last: packet.psn,
             now,
         });
         RespStep::StoreAtomic {
@@ -256,11 +309,11 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
         }
     }
 
-    /// Takes the result of storing the data of the last response.
+    /// Takes the result of storing the data of the last response, or run of them.
     pub fn stored(&mut self, result: Result<(), AccessFault>) -> RespStep {
         if let Some(pending) = self.pending.take() {
             match result {
-                Ok(()) => self.answered(pending.psn, pending.now),
+                Ok(()) => self.answered(pending.first, pending.last, pending.now),
                 Err(
                     AccessFault::Key
                     | AccessFault::Pd
@@ -287,10 +340,10 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
         reached
     }
 
-    /// Records that the response `psn` of the oldest request has been taken in.
-    fn answered(&mut self, psn: Psn, now: Instant) {
+    /// Records that responses of the oldest request, from `first` to `last`, have been taken in.
+    fn answered(&mut self, first: Psn, last: Psn, now: Instant) {
         let before = self.una;
-        if psn != before {
+        if first != before {
             return;
         }
         let Some(entry) = self.entry_mut(self.ack) else {
@@ -299,11 +352,11 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
         if entry.state != EntryState::Active {
             return;
         }
-        if psn == entry.last {
+        if last == entry.last {
             entry.state = EntryState::Done;
             self.rd_out = self.rd_out.saturating_sub(1);
         }
-        self.una = psn.next();
+        self.una = last.next();
         self.settle();
         self.progress(before, now);
     }
@@ -432,10 +485,4 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             self.retry(Cause::Timeout);
         }
     }
-}
-
-/// Tells whether a response with data does not refuse the request. Middle responses cannot.
-fn is_positive(packet: &PacketInfo) -> bool {
-    !packet.opcode.has_aeth()
-        || matches!(AethKind::decode(packet.aeth.syndrome), AethKind::Ack { .. })
 }

@@ -61,6 +61,7 @@ pub mod requester;
 pub mod resources;
 pub mod responder;
 pub mod ring;
+pub mod run;
 pub mod sender;
 pub mod sge;
 #[cfg(test)]

@@ -7,11 +7,13 @@ use super::{
         completer::RespStep,
         effect::{
             AtomicOp,
+            Disposition,
             Effect,
             Input,
             RecvCompletion,
             RecvFault,
-            RecvTaken, //
+            RecvTaken,
+            Reply, //
         },
         memkey::Access,
         num::{
@@ -32,6 +34,7 @@ use super::{
             Responder,
             ResponderConfig, //
         },
+        run::Run,
         sender::{
             Sender,
             SenderConfig, //
@@ -86,8 +89,10 @@ pub(super) struct Setup {
     pub(super) window: usize,
     /// How often, per thousand, the driver has no memory for a packet.
     pub(super) balk: u32,
-    /// The longest run of packets that is built at once.
+    /// The longest run of packets that is built at once, of requests and of answers.
     pub(super) run: u64,
+    /// Packets that arrive within this time, in nanoseconds, are taken in at once.
+    pub(super) burst: u64,
 }
 
 impl Setup {
@@ -103,6 +108,7 @@ impl Setup {
         window: 64,
         balk: 0,
         run: 1,
+        burst: 0,
     };
 
     pub(super) fn qpn(side: Side) -> Qpn {
@@ -151,6 +157,8 @@ pub(super) struct Endpoint {
     pub(super) fault: Option<QpFault>,
     /// When to try again after there was no memory for a packet.
     pub(super) retry_at: Option<Instant>,
+    /// Runs that the engines took, and did not take, at once.
+    pub(super) runs: [u32; 2],
 }
 
 impl Endpoint {
@@ -180,6 +188,8 @@ impl Endpoint {
         };
         let resources = vec![Resource::UNUSED; setup.max_rd_atomic.into()];
         let sender = Sender::new(sender, vec![SendEntry::EMPTY; setup.window]);
+        let mut responder = Responder::new(responder, resources);
+        responder.set_response_run(setup.run as u32);
         Self {
             side,
             setup,
@@ -187,7 +197,7 @@ impl Endpoint {
             memory: Memory::default(),
             buffers: vec![(Key::new(0), 0); sender.capacity() as usize],
             sender,
-            responder: Responder::new(responder, resources),
+            responder,
             ring: VecDeque::new(),
             fetched: 0,
             recvs: VecDeque::new(),
@@ -196,6 +206,7 @@ impl Endpoint {
             received: Vec::new(),
             fault: None,
             retry_at: None,
+            runs: [0; 2],
         }
     }
 
@@ -306,21 +317,52 @@ impl Endpoint {
         }
     }
 
-    /// Takes a packet off the wire.
-    pub(super) fn receive(&mut self, net: &mut Network, bytes: &[u8], now: Instant) {
-        let Some((info, payload)) = open(bytes) else {
-            return;
-        };
-        assert_eq!(info.dest_qpn, Setup::qpn(self.side));
-        if info.opcode.is_response() {
-            self.on_response(&info, payload, now);
-        } else {
-            self.on_request(net, &info, payload, now);
+    /// Takes packets off the wire that have arrived together.
+    pub(super) fn receive(&mut self, net: &mut Network, burst: &[Vec<u8>], now: Instant) {
+        let mut packets = burst.iter().filter_map(|bytes| open(bytes)).peekable();
+        while let Some(first) = packets.next() {
+            assert_eq!(first.0.dest_qpn, Setup::qpn(self.side));
+            let mut run = Run::new(&first.0);
+            let mut members = vec![first];
+            while let Some(next) = packets.next_if(|next| run.push(&next.0, self.setup.mtu)) {
+                members.push(next);
+            }
+            let payload: Vec<u8> = members
+                .iter()
+                .flat_map(|(_, data)| *data)
+                .copied()
+                .collect();
+            if members.len() == 1 || !self.on_run(net, &run, &payload, now) {
+                for (info, payload) in members {
+                    self.on_packet(net, &info, payload, now);
+                }
+            }
         }
     }
 
-    fn on_response(&mut self, info: &PacketInfo, payload: &[u8], now: Instant) {
-        let mut step = self.sender.on_response(info, now);
+    fn on_packet(&mut self, net: &mut Network, info: &PacketInfo, payload: &[u8], now: Instant) {
+        if info.opcode.is_response() {
+            let step = self.sender.on_response(info, now);
+            self.on_response(step, payload);
+        } else {
+            self.on_request(net, Input::Packet(info), payload, now);
+        }
+    }
+
+    /// Takes a run of packets at once, if the engine does.
+    fn on_run(&mut self, net: &mut Network, run: &Run, payload: &[u8], now: Instant) -> bool {
+        let (packet, packets) = (run.packet(), run.packets());
+        let taken = if packet.opcode.is_response() {
+            let step = self.sender.on_response_run(packet, packets, now);
+            step.map(|step| self.on_response(step, payload)).is_some()
+        } else {
+            self.on_request(net, Input::Run { packet, packets }, payload, now)
+        };
+        self.runs[usize::from(!taken)] += 1;
+        taken
+    }
+
+    fn on_response(&mut self, mut step: RespStep, payload: &[u8]) {
         loop {
             let result = match step {
                 RespStep::Store { slot, offset, len } => {
@@ -340,8 +382,14 @@ impl Endpoint {
             .write(key, addr + u64::from(offset), data, Access::LOCAL_WRITE)
     }
 
-    fn on_request(&mut self, net: &mut Network, info: &PacketInfo, payload: &[u8], now: Instant) {
-        let mut input = Input::Packet(info);
+    /// Carries out a request. Returns whether the engine took it.
+    fn on_request(
+        &mut self,
+        net: &mut Network,
+        mut input: Input<'_>,
+        payload: &[u8],
+        now: Instant,
+    ) -> bool {
         loop {
             input = match self.responder.step(input) {
                 Effect::TakeRecv => Input::Recv(self.take_recv()),
@@ -386,7 +434,7 @@ impl Endpoint {
                     };
                     match data {
                         Ok(data) => {
-                            net.send(now, self.side, reply.header(), &data);
+                            self.answer(net, &reply, &data, now);
                             Input::Sent
                         }
                         Err(fault) => Input::Access(Err(fault)),
@@ -400,11 +448,23 @@ impl Endpoint {
                 Effect::Event(_) => Input::Sent,
                 Effect::Fatal(fault) => {
                     self.fail(fault);
-                    return;
+                    return true;
                 }
-                Effect::Done(_) => return,
+                Effect::Done(disposition) => return disposition != Disposition::Split,
             };
         }
+    }
+
+    /// Sends an answer, which may be several packets.
+    fn answer(&mut self, net: &mut Network, reply: &Reply, data: &[u8], now: Instant) {
+        let mut rest = data;
+        for i in 0..reply.packets {
+            let header = reply.header_of(i);
+            let (payload, after) = rest.split_at(header.payload_len as usize);
+            net.send(now, self.side, header, payload);
+            rest = after;
+        }
+        assert!(rest.is_empty());
     }
 
     fn take_recv(&mut self) -> Result<RecvTaken, RecvFault> {

@@ -108,11 +108,18 @@ impl Pair {
             let (_, side, recv) = self.later.remove(0);
             self.recv(side, recv);
         }
-        if let Some((side, bytes)) = self.net.arrive(self.now) {
-            let end = &mut self.ends[side as usize];
-            end.receive(&mut self.net, &bytes, self.now);
-            self.check();
+        let until = Instant(self.now.0 + self.setup.burst);
+        let mut bursts = [Vec::new(), Vec::new()];
+        while let Some((side, bytes)) = self.net.arrive(until) {
+            bursts[side as usize].push(bytes);
+            if self.setup.burst == 0 {
+                break;
+            }
         }
+        for (end, burst) in self.ends.iter_mut().zip(bursts) {
+            end.receive(&mut self.net, &burst, self.now);
+        }
+        self.check();
         for side in Side::BOTH {
             let now = self.now;
             let sender = &mut self.end(side).sender;

@@ -64,6 +64,7 @@ fn setup(service: Service, rng: &mut Rng) -> Setup {
         window: 1 << rng.below(8),
         balk: rng.below(2) as u32 * 100,
         run: 1 + rng.below(2) * 15,
+        burst: rng.below(2) * 20_000,
     }
 }
 
@@ -80,6 +81,7 @@ fn run(setup: Setup, weather: Weather, seed: u64, late: Option<u64>) -> (Pair, [
 
 #[test]
 fn in_fine_weather_nothing_is_sent_twice() {
+    let runs = Cell::new(0);
     for_seeds(60, |seed| {
         for service in [Service::Rc, Service::Uc, Service::Ud] {
             let setup = setup(service, &mut Rng::new(seed));
@@ -99,9 +101,11 @@ fn in_fine_weather_nothing_is_sent_twice() {
                     assert!(sent.info.psn.is_after(last));
                     last = sent.info.psn;
                 }
+                runs.set(runs.get() + pair.end(side).runs[0]);
             }
         }
     });
+    assert!(runs.get() > 0);
 }
 
 #[test]
@@ -119,6 +123,7 @@ fn late_receivers_cost_time_only() {
 
 #[test]
 fn in_bad_weather_everything_happens_exactly_once() {
+    let runs = [Cell::new(0), Cell::new(0)];
     for_seeds(300, |seed| {
         let mut rng = Rng::new(seed);
         let setup = setup(Service::Rc, &mut rng);
@@ -133,8 +138,13 @@ fn in_bad_weather_everything_happens_exactly_once() {
         let (mut pair, plans) = run(setup, weather, seed, late);
         for (plan, side) in plans.iter().zip(Side::BOTH) {
             plan.check(&mut pair, side);
+            for (sum, count) in runs.iter().zip(pair.end(side).runs) {
+                sum.set(sum.get() + count);
+            }
         }
     });
+    // Runs were taken at once, and some had to be taken apart.
+    assert!(runs.iter().all(|sum| sum.get() > 0));
 }
 
 #[test]
