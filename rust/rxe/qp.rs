@@ -598,6 +598,8 @@ impl Qp {
         //    does anything any more, and what it holds can go: in process context, unlike the body.
         qp.send.lock().reset(qp);
         qp.recv.lock().reset(qp);
+        //    That goes for the addresses in the attributes too: they are entries of the GID table.
+        *qp.attr.lock() = qp_attr::initial();
         // 4. The timer is armed by the send worker only, that is, not any more; packets that the network device
         //    keeps, for however long, forget the queue pair.
         qp.io.shutdown();

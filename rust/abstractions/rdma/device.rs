@@ -472,6 +472,9 @@ pub(super) unsafe extern "C" fn dealloc_driver<T: Driver>(ib: *mut bindings::ib_
     unsafe {
         (*device).weak.assume_init_ref().clear();
         (*device).data.assume_init_drop();
+        // Bodies that were given up and wait for the end of a grace period may hold entries of the
+        // GID table, which the core frees with the device.
+        rcu::rcu_barrier();
         (*device).weak.assume_init_drop();
     }
 }
