@@ -16,6 +16,7 @@ use super::{
     param,
     pd::Pd,
     qp::Qp,
+    srq::Srq,
     workers::Workers, //
 };
 use crate::{
@@ -78,6 +79,13 @@ impl DeviceData {
     }
 }
 
+impl Drop for DeviceData {
+    fn drop(&mut self) {
+        // No object is left, but work items that were queued before may still hold bodies.
+        self.dev.workers.flush();
+    }
+}
+
 impl Deref for DeviceData {
     type Target = Arc<RxeDev>;
 
@@ -104,6 +112,9 @@ pub struct RxeDev {
     /// Queue pairs, by number; that for general services has number 1.
     #[pin]
     pub(super) qps: IdTable<Qp>,
+    /// Shared receive queues, by number.
+    #[pin]
+    pub(super) srqs: IdTable<Srq>,
     /// Memory regions and windows, by key.
     #[pin]
     pub(super) keys: Keys,
@@ -153,6 +164,7 @@ impl RxeDev {
             pds <- IdTable::new(1, param::MAX_PD),
             ahs <- IdTable::new(1, param::MAX_AH),
             qps <- IdTable::new(param::QPNS.0, param::QPNS.1),
+            srqs <- IdTable::new(param::SRQNS.0, param::SRQNS.1),
             keys <- Keys::new(),
             groups <- Groups::new(),
             cqs: Quota::new(param::MAX_CQ),

@@ -29,6 +29,7 @@ pub(crate) mod rx;
 mod send;
 mod sq;
 mod sq_window;
+pub(crate) mod srq;
 pub(crate) mod task;
 pub(crate) mod tx;
 pub(crate) mod verbs;

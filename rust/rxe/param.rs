@@ -96,6 +96,7 @@ pub(crate) const DEVICE_CAPS: u64 = device_cap::BAD_PKEY_CNTR
     | device_cap::PORT_ACTIVE_EVENT
     | device_cap::SYS_IMAGE_GUID
     | device_cap::RC_RNR_NAK_GEN
+    | device_cap::SRQ_RESIZE
     | device_cap::MEM_MGT_EXTENSIONS;
 
 /// What the port has at first: `IB_PORT_CM_SUP`, connection management.

@@ -93,7 +93,8 @@ impl Operations for Handle {
             return Err(EINVAL);
         }
         let dev: &Arc<RxeDev> = new.device();
-        check_cap(&init.cap)?;
+        let srq = new.srq().map(|srq| srq.body());
+        check_cap(&init.cap, srq.is_some())?;
 
         let param = send_param(qp_type, init, mmaps.is_some())?;
         init.cap.max_send_sge = param.limits.max_sge.into();
@@ -117,9 +118,16 @@ impl Operations for Handle {
             }
         };
 
-        let max_recv_sge = u8::try_from(init.cap.max_recv_sge).map_err(|_| EINVAL)?;
-        let (rq, taken) = match &mmaps {
-            Some(mmaps) => {
+        let max_recv_sge = match srq {
+            Some(_) => 0,
+            None => u8::try_from(init.cap.max_recv_sge).map_err(|_| EINVAL)?,
+        };
+        let (rq, taken) = match (srq, &mmaps) {
+            (Some(srq), _) => {
+                let taken = Taken::new(srq.max_sge(), srq.slot_size())?;
+                (RecvQueue::Shared(srq.clone()), taken)
+            }
+            (None, Some(mmaps)) => {
                 let list = usize::from(max_recv_sge).wrapping_mul(SGE_SIZE);
                 let slot = RECV_DATA_OFFSET.wrapping_add(list);
                 let depth = &mut init.cap.max_recv_wr;
@@ -132,7 +140,7 @@ impl Operations for Handle {
                 };
                 (RecvQueue::User(rq), taken)
             }
-            None => {
+            (None, None) => {
                 let rq = KernelRq::new(init.cap.max_recv_wr, max_recv_sge)?;
                 (RecvQueue::Kernel(rq), Taken::new(max_recv_sge, 0)?)
             }
@@ -199,16 +207,16 @@ impl Operations for Handle {
     }
 }
 
-/// Checks sizes against the limits of the device.
+/// Checks sizes against the limits of the device; with a shared receive queue, those of a receive queue mean nothing.
 ///
 /// # Errors
 ///
 /// `EINVAL`.
-fn check_cap(cap: &Cap) -> Result {
+fn check_cap(cap: &Cap, shared: bool) -> Result {
     let send = cap.max_send_wr <= param::MAX_QP_WR
         && cap.max_send_sge <= param::MAX_SGE
         && cap.max_inline_data <= param::MAX_INLINE;
-    let recv = cap.max_recv_wr <= param::MAX_QP_WR && cap.max_recv_sge <= param::MAX_SGE;
+    let recv = shared || cap.max_recv_wr <= param::MAX_QP_WR && cap.max_recv_sge <= param::MAX_SGE;
     if send && recv {
         Ok(())
     } else {

@@ -12,7 +12,10 @@ use super::{
         Cursor, //
     },
     qp::Qp,
-    rq::Taken,
+    rq::{
+        RecvQueue,
+        Taken, //
+    },
     rx,
     task::Progress,
     tx::{
@@ -83,6 +86,8 @@ pub(crate) struct RecvSide {
     pub(crate) destination: Option<Destination>,
     /// Requests that were taken from the queue of packets.
     requests: SkbList<RxSkb>,
+    /// The consumer has been told that no request of a shared queue will complete any more.
+    told_last: bool,
     /// The packet that is being worked on.
     current: Option<RxSkb>,
     /// Its headers.
@@ -100,6 +105,7 @@ impl RecvSide {
             cursor: Cursor::new(),
             destination: None,
             requests: SkbList::new(),
+            told_last: false,
             current: None,
             packet: PacketInfo::new(Opcode::RcSendOnly),
             waiting: None,
@@ -121,6 +127,7 @@ impl RecvSide {
         self.cursor.clear();
         self.drop_requests(qp);
         self.destination = None;
+        self.told_last = false;
         qp.rq().clear();
     }
 }
@@ -415,6 +422,14 @@ fn flush(qp: &Qp, side: &mut RecvSide, after: &mut After) {
     let mut overflow = false;
     if let Some(wr_id) = side.engine.flush() {
         overflow |= flush_one(qp, wr_id, after).is_err();
+    }
+    if let RecvQueue::Shared(_) = qp.rq() {
+        // The other requests wait for other queue pairs. The consumer, who cannot know which one was the
+        // last of this queue pair, is told (IBA 11.6.3.2).
+        if !core::mem::replace(&mut side.told_last, true) {
+            after.event(QpEvent::LastWqe);
+        }
+        return;
     }
     while !overflow {
         let wr_id = match qp.rq().take(&mut side.taken) {

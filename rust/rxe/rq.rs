@@ -2,13 +2,19 @@
 
 //! Receive queues: where the receive work requests of a queue pair come from.
 //!
-//! The ring of a process or private memory of a kernel consumer. A request is copied out whole when it is taken ([`Taken`]); nobody looks at the slot again.
+//! The ring of a process, private memory of a kernel consumer, or a queue that is shared. A request is copied out whole when it is taken ([`Taken`]); nobody looks at the slot again.
 
 #![forbid(unsafe_code)]
 
-use super::queue::ConsumerRing;
+use super::{
+    queue::ConsumerRing,
+    srq::Srq, //
+};
 use crate::{
-    abstractions::rdma::wr,
+    abstractions::{
+        rdma::wr,
+        sync::RcuArc, //
+    },
     proto::{
         effect::{
             RecvFault,
@@ -40,6 +46,8 @@ pub(crate) enum RecvQueue {
     User(UserRq),
     /// Of a kernel consumer.
     Kernel(Pin<KBox<KernelRq>>),
+    /// Shared with other queue pairs.
+    Shared(RcuArc<Srq>),
 }
 
 /// The receive queue of a user process.
@@ -127,6 +135,7 @@ impl RecvQueue {
         match self {
             Self::User(rq) => to.take_user(&rq.ring, rq.max_sge),
             Self::Kernel(rq) => rq.take(to),
+            Self::Shared(srq) => srq.take(to),
         }
     }
 
@@ -135,6 +144,8 @@ impl RecvQueue {
         match self {
             Self::User(rq) => rq.ring.reset(),
             Self::Kernel(rq) => rq.clear(),
+            // The requests are not of this queue pair.
+            Self::Shared(_) => {}
         }
     }
 }
@@ -213,6 +224,17 @@ impl KernelRq {
             wr_id: wr.wr_id,
             length: wr.length,
         })
+    }
+
+    /// Returns how many requests are in the queue.
+    pub(crate) fn len(&self) -> u32 {
+        let ring = self.ring.lock();
+        ring.posted.wrapping_sub(ring.taken)
+    }
+
+    /// Returns how many requests fit.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.ring.lock().depth
     }
 
     fn clear(&self) {

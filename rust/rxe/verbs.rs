@@ -17,7 +17,8 @@ use super::{
     mr_verbs,
     param,
     pd,
-    qp, //
+    qp,
+    srq, //
 };
 use crate::{
     abstractions::{
@@ -26,7 +27,6 @@ use crate::{
             Rtnl, //
         },
         rdma::{
-            self,
             device::{
                 Modify,
                 ModifyPort, //
@@ -72,7 +72,7 @@ impl Driver for Rxe {
     type Pd = pd::Handle;
     type Ah = ah::Handle;
     type Cq = cq::Handle;
-    type Srq = rdma::Absent<Self>;
+    type Srq = srq::Handle;
     type Qp = qp::Handle;
     type Mr = mr_verbs::Region;
     type Mw = mr_verbs::Window;
