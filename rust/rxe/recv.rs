@@ -57,7 +57,6 @@ use crate::{
             AccessFault,
             CqOverflow,
             QpEvent,
-            QpFault,
             WcOpcode,
             WcStatus, //
         }, //
@@ -299,8 +298,9 @@ fn carry_out(qp: &Qp, side: &mut RecvSide, effect: Effect, after: &mut After) ->
             after.event(event);
             Input::Sent
         }
-        Effect::Fatal(fault) => {
-            fail(qp, fault, after);
+        Effect::Fatal(_) => {
+            // The engine has had the consumer told, by a completion or an event.
+            after.kick_sender |= qp.fail(QpState::Err);
             return Outcome::Finished;
         }
         Effect::Done(_) => return Outcome::Finished,
@@ -397,21 +397,6 @@ fn push(
             Ok(())
         }
         Err(overflow) => Err(overflow),
-    }
-}
-
-/// Moves the queue pair to the error state.
-fn fail(qp: &Qp, fault: QpFault, after: &mut After) {
-    if !qp.fail(QpState::Err) {
-        return;
-    }
-    after.kick_sender = true;
-    match fault {
-        // IBA 11.6.3: what no work completion tells, an event does.
-        QpFault::InvalidRequest => after.event(QpEvent::ReqErr),
-        QpFault::RemoteAccess => after.event(QpEvent::AccessErr),
-        QpFault::CqOverflow => after.event(QpEvent::Fatal),
-        _ => {}
     }
 }
 
