@@ -24,8 +24,6 @@ both ib_write_bw -n 200 -s 65536 -c UC
 both ib_write_bw -n 100 -s 4096 -q 4 -b
 both ib_send_bw -n 200 -s 16384 -e -R
 both ib_atomic_lat -n 100 -A CMP_AND_SWAP
-across 'veth: ib_send_bw --use-srq' tcp:18515 "ib_send_bw -d rxeA -x $gidA -F -n 100 -s 4096 -q 2 --use-srq" \
-	"ib_send_bw -d rxeB -x $gidB -F -n 100 -s 4096 -q 2 --use-srq 10.77.0.1"
 across 'veth: ib_write_lat -I 64 (inline)' tcp:18515 "ib_write_lat -d rxeA -x $gidA -F -n 100 -s 64 -I 64" \
 	"ib_write_lat -d rxeB -x $gidB -F -n 100 -s 64 -I 64 10.77.0.1"
 check 'two namespaces are taken down' two_ns_gone

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# summary: ibv_rc, uc, ud and srq_pingpong across a veth pair, IPv4 and IPv6, on a good wire and on a bad one
+# summary: ibv_rc, uc and ud_pingpong across a veth pair, IPv4 and IPv6, on a good wire and on a bad one
 # timeout: 200
 #
 # On the bad wire RC must bring every byte (-c compares the buffers). UC and UD lose what the wire loses, and a pingpong then
@@ -27,7 +27,6 @@ for f in 4 6; do
 	pingpong 'good wire' ibv_rc_pingpong $f -c -e -N -s 5000 -n 100
 	pingpong 'good wire' ibv_uc_pingpong $f -c -s 20000 -n 100
 	pingpong 'good wire' ibv_ud_pingpong $f -c -s 1024 -n 100
-	pingpong 'good wire' ibv_srq_pingpong $f -c -q 4 -s 5000 -n 100
 done
 netem on
 for f in 4 6; do

@@ -5,14 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib/wire.sh"
 
-# fields CAPTURE FILTER FIELD...: one line a packet.
-fields() {
-	local capture=$1 filter=$2 f args=()
-	shift 2
-	for f; do args+=(-e "$f"); done
-	tshark -r "$capture" -Y "$filter" -T fields -E separator=' ' "${args[@]}" 2>/dev/null
-}
-
 # capture NAME COMMAND...: COMMAND while the wire is captured into /tmp/NAME.pcap.
 capture() {
 	local name=$1 pid
@@ -38,43 +30,10 @@ traffic() { # FAMILY
 		"ib_atomic_lat -d rxeB -x $gb -F -n 5 10.77.0.1"
 }
 
-# Request PSNs of a QP go up by one from packet to packet (a READ takes as many as its response has packets, so it is left out).
-psns_count_up() { # CAPTURE
-	fields "$1" 'infiniband.bth.opcode < 6 && !infiniband.deth' infiniband.bth.destqp infiniband.bth.psn | python3 -c '
-import sys
-last, bad, n = {}, 0, 0
-for line in sys.stdin:
-    qp, psn = (int(x, 0) for x in line.split()[:2])
-    if qp in last:
-        n += 1
-        bad += psn != (last[qp] + 1) % 2**24
-    last[qp] = psn
-sys.exit(bad > 0 or n < 20)'
-}
-
-opcodes() { fields "/tmp/v$1.pcap" infiniband infiniband.bth.opcode | sort -nu | tr '\n' ' '; }
-# RC: SEND first, middle, last, only; READ request, response first, middle, last; ACK; atomic ACK; WRITE first..last or only;
-# UC: SEND first, middle, last; UD: SEND only.
-WANTED='0 1 2 4 6 7 8 12 13 14 15 17 18 20 32 33 34 100'
-
 two_ns 1500 || die 'no wire'
 for f in 4 6; do
 	capture "v$f" traffic $f
-	n=$(fields "/tmp/v$f.pcap" infiniband frame.number | wc -l)
-	check "IPv$f: packets were captured ($n)" test "$n" -gt 100
-	check "IPv$f: tshark finds no malformed packet" test -z "$(fields "/tmp/v$f.pcap" '_ws.malformed || !infiniband' frame.number)"
-	check "IPv$f: every packet is of IP version $f" test -z "$(fields "/tmp/v$f.pcap" "ip.version != $f && ipv6.version != $f" frame.number)"
-	seen=$(opcodes $f)
-	for o in $WANTED; do [[ " $seen" = *" $o "* ]] || fail "IPv$f: no packet has opcode $o (seen: $seen)"; done
-	pass "IPv$f: opcodes seen: $seen"
-	check "IPv$f: request PSNs count up" psns_count_up "/tmp/v$f.pcap"
-	check "IPv$f: every header has transport version 0 and the default partition" \
-		test -z "$(fields "/tmp/v$f.pcap" 'infiniband.bth.tver != 0 || infiniband.bth.p_key != 0xffff' frame.number)"
-	check "IPv$f: every packet ends on four bytes, the pad count says how" \
-		test -z "$(fields "/tmp/v$f.pcap" infiniband udp.length infiniband.bth.padcnt | awk '($1 % 4) || $2 > 3')"
-	check "IPv$f: padded packets are among them" test -n "$(fields "/tmp/v$f.pcap" 'infiniband.bth.padcnt == 3' frame.number)"
-	read -r checked wrong <<<"$(python3 "$(dirname "$0")/lib/icrc.py" "/tmp/v$f.pcap" 200)"
-	check "IPv$f: scapy computes the same ICRC for all of $checked packets" test "${checked:-0}" -gt 90 -a "${wrong:-1}" = 0
+	python3 "$(dirname "$0")/lib/capture.py" "/tmp/v$f.pcap" $f || fail "IPv$f: the capture is not as it should be"
 done
 check 'two namespaces are taken down' two_ns_gone
 finish
