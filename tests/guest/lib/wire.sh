@@ -103,6 +103,11 @@ gid_index() {
 # counter DEVICE NAME: the value of a hardware counter of port 1.
 counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
 
+# counters DEVICE: those that are not zero, in one line.
+counters() {
+	(cd "/sys/class/infiniband/$1/ports/1/hw_counters" 2>/dev/null && grep -H . * | grep -v -e ':0$' -e ^lifespan | tr '\n' ' ' | sed "s/^/    $1: /; s/ *\$/\n/")
+}
+
 # netem on|off: let the wire of two_ns lose, double, reorder and delay packets, in both directions.
 netem() {
 	case $1 in
@@ -134,6 +139,8 @@ across() {
 		fail "$name (server $src, client $rc): $server -- $client"
 		sed 's/^/    server: /' $out.server | tail -n 15
 		[ ! -e $out.client ] || sed 's/^/    client: /' $out.client | tail -n 15
+		counters rxeA
+		counters rxeB
 	fi
 	rm -f $out.server $out.client
 }
