@@ -37,7 +37,10 @@ use crate::{
             Device,
             UserData, //
         },
-        sync::RcuArc, //
+        sync::{
+            BhDisabled,
+            RcuArc, //
+        }, //
     },
     proto::{
         num::Qpn,
@@ -214,8 +217,12 @@ impl Cq {
         Ok(tell)
     }
 
-    /// Tells the consumer that there are completions. Any context; no lock may be held.
+    /// Tells the consumer that there are completions. Process context; no lock may be held.
+    ///
+    /// A handler that raises a softirq, as those of `ib_alloc_cq` do, has it run at once, and not by a
+    /// thread that has to be woken for it.
     pub(crate) fn notify(&self) {
+        let _softirqs_after = BhDisabled::new();
         self.handler.completed();
     }
 }
