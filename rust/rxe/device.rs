@@ -28,7 +28,6 @@ use crate::{
             WeakDevice, //
         },
         sync::{
-            Borrowed,
             IdTable,
             PerCpuCounters,
             RcuArc, //
@@ -170,20 +169,6 @@ impl RxeDev {
             cqs: Quota::new(param::MAX_CQ),
             ucontexts: Quota::new(param::MAX_UCONTEXT),
         }))
-    }
-
-    /// Calls `f` for each member of a multicast group. Any context.
-    pub(crate) fn members_of(
-        &self,
-        group: &Gid,
-        guard: &rcu::Guard,
-        mut f: impl FnMut(Borrowed<'_, Qp>),
-    ) {
-        self.groups.for_each(group, |qpn| {
-            if let Some(qp) = self.qps.get(qpn.get(), guard) {
-                f(qp);
-            }
-        });
     }
 
     /// The queue that the workers of all objects run on.

@@ -2,6 +2,9 @@
 
 //! The driver shell: objects, locks, workers. It runs the engines of [`crate::proto`].
 
+// What implements the traits of the abstractions is `pub` as they are; nothing leaves this crate.
+#![allow(unreachable_pub)]
+
 pub(crate) mod ah;
 mod counters;
 pub(crate) mod cq;

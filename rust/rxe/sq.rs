@@ -397,7 +397,7 @@ fn operation(wr: &wr::SendWr<'_, Rxe>) -> Result<(SendOp, Option<FastReg>)> {
                 Some(FastReg::capture(mr)),
             ))
         }
-        wr::SendOp::Other(_) => return Err(EINVAL),
+        wr::SendOp::Other => return Err(EINVAL),
     };
     Ok((op, None))
 }

@@ -119,7 +119,7 @@ impl Driver for Rxe {
         })
     }
 
-    fn modify_device(device: &Device<Self>, change: &Modify<'_>) -> Result {
+    fn modify_device(device: &Device<Self>, change: &Modify) -> Result {
         if let Some(guid) = change.sys_image_guid {
             device.set_sys_image_guid(guid);
         }

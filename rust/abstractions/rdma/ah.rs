@@ -12,8 +12,7 @@ use super::{
     },
     ops::shell,
     pd,
-    udata::UserData,
-    Absent, //
+    udata::UserData, //
 };
 use crate::abstractions::bindings;
 use kernel::{
@@ -146,11 +145,6 @@ pub trait Operations: Sized + Send + Sync + 'static {
     fn query(_ah: &Shell<Self>) -> Result<AhAttr> {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
-}
-
-#[vtable]
-impl<D: Driver<Ah = Self>> Operations for Absent<D> {
-    type Driver = D;
 }
 
 shell! {

@@ -13,14 +13,10 @@ use super::{
     event,
     ops::shell,
     udata::UserData,
-    wc::WorkCompletion,
-    Absent, //
+    wc::WorkCompletion, //
 };
 use crate::abstractions::bindings;
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
+use core::marker::PhantomData;
 use kernel::{
     error::from_result,
     prelude::*,
@@ -32,8 +28,6 @@ use kernel::{
 pub struct InitAttr {
     /// Entries that must fit at the same time.
     pub entries: u32,
-    /// The completion vector, below the device's `num_comp_vectors`.
-    pub comp_vector: u32,
     /// Creation flags (`enum ib_uverbs_ex_create_cq_flags`).
     pub flags: u32,
 }
@@ -93,11 +87,6 @@ pub trait Operations: Sized + Send + Sync + 'static {
     fn req_notify(_cq: &Shell<Self>, _what: Notify) -> bool {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
-}
-
-#[vtable]
-impl<D: Driver<Cq = Self>> Operations for Absent<D> {
-    type Driver = D;
 }
 
 shell! {
@@ -202,7 +191,6 @@ pub(super) unsafe extern "C" fn create<T: Operations>(
         let target = unsafe { Shell::<T>::new_target(cq) }?;
         let attr = InitAttr {
             entries: attr.cqe,
-            comp_vector: attr.comp_vector,
             flags: attr.flags,
         };
         match T::create(device, Handler(target.clone()), &attr, udata.as_mut()) {
@@ -299,11 +287,4 @@ pub(super) unsafe extern "C" fn req_notify<T: Operations>(
     };
     // SAFETY: A queue of this driver that was created.
     c_int::from(T::req_notify(unsafe { Shell::from_raw(cq) }, what))
-}
-
-impl<T: Operations> Shell<T> {
-    /// Whether `other` is the same queue.
-    pub fn is(&self, other: &Self) -> bool {
-        ptr::eq(self, other)
-    }
 }

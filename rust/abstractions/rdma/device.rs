@@ -19,10 +19,6 @@
 use super::{
     ah,
     cq,
-    event::{
-        self,
-        PortEvent, //
-    },
     gid::GidAttr,
     hw_stats,
     mad,
@@ -76,11 +72,9 @@ pub use super::port::{
 };
 
 /// Changes that a modify verb of a device asks for. What is [`None`] stays as it is.
-pub struct Modify<'a> {
+pub struct Modify {
     /// The GUID of the system, in network byte order.
     pub sys_image_guid: Option<[u8; 8]>,
-    /// The description of the node.
-    pub node_desc: Option<&'a [u8; 64]>,
 }
 
 /// Changes that a modify verb of the port asks for.
@@ -134,8 +128,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The attributes of the device.
     fn query_device(device: &Device<Self>) -> Result<DeviceAttr>;
 
-    /// Changes attributes of the device.
-    fn modify_device(_device: &Device<Self>, _change: &Modify<'_>) -> Result {
+    /// Changes attributes of the device. Its description is not one of them: the core has it.
+    fn modify_device(_device: &Device<Self>, _change: &Modify) -> Result {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
@@ -250,17 +244,6 @@ impl<T: Driver> Device<T> {
         Ok((speed, width))
     }
 
-    /// Tells all users of the device of an event of its port. Any context.
-    pub fn port_event(&self, what: PortEvent) {
-        let mut event = event::raw(self.as_raw(), what.as_raw());
-        // SAFETY: Any member of the union may be written; this is the one of the event.
-        unsafe { *event.element.port_num.as_mut() = 1 };
-        // SAFETY: The event is complete. The device has not been unregistered: by the type
-        // invariant it has not been deallocated, and the core does both in one go, waiting for
-        // events in between.
-        unsafe { bindings::ib_dispatch_event(&event) };
-    }
-
     /// Sets what the device is called in its node description.
     pub(super) fn set_node_desc(&self, desc: &[u8; 64]) {
         // SAFETY: The field is valid; readers tolerate seeing it change, as they do with every
@@ -330,11 +313,6 @@ impl WeakDevice {
                 ndev.map_or(ptr::null_mut(), NetDev::as_raw),
             ))
         }
-    }
-
-    /// Whether `device` is this one.
-    pub fn is<T: Driver>(&self, device: &Device<T>) -> bool {
-        ptr::eq(self.ptr.load(Acquire), device.as_raw())
     }
 
     /// Forgets the device and waits for those that are using it. Sleeps.

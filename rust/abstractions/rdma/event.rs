@@ -40,24 +40,6 @@ impl QpEvent {
     }
 }
 
-/// What can happen to a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortEvent {
-    /// The port came up.
-    Active,
-    /// The port went down.
-    Error,
-}
-
-impl PortEvent {
-    pub(super) fn as_raw(self) -> bindings::ib_event_type {
-        match self {
-            Self::Active => bindings::ib_event_type_IB_EVENT_PORT_ACTIVE,
-            Self::Error => bindings::ib_event_type_IB_EVENT_PORT_ERR,
-        }
-    }
-}
-
 /// An event of `device` whose element has still to be filled in.
 pub(super) fn raw(
     device: *mut bindings::ib_device,

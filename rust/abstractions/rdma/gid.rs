@@ -29,16 +29,6 @@ impl Gid {
         }
     }
 
-    /// Whether this is the zero GID.
-    pub fn is_zero(&self) -> bool {
-        self.0 == [0; 16]
-    }
-
-    /// Whether this is a multicast GID.
-    pub fn is_multicast(&self) -> bool {
-        self.0[0] == 0xff
-    }
-
     pub(super) fn from_raw(raw: &bindings::ib_gid) -> Self {
         // SAFETY: All members of the union are 16 bytes of plain data.
         Self(unsafe { *raw.raw.as_ref() })
@@ -134,16 +124,6 @@ impl GidAttr {
     /// The GID.
     pub fn gid(&self) -> Gid {
         Gid::from_raw(&self.raw().gid)
-    }
-
-    /// The index in the table of its port.
-    pub fn index(&self) -> u16 {
-        self.raw().index
-    }
-
-    /// The port.
-    pub fn port(&self) -> u32 {
-        self.raw().port_num
     }
 
     /// How packets from this GID are encapsulated.

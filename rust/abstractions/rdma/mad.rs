@@ -63,8 +63,6 @@ impl Reply<'_> {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It could not be handled.
-    Failure,
     /// It is none of the driver's business: others may have a look.
     Ignored,
     /// Send the reply.
@@ -104,7 +102,6 @@ pub(super) unsafe extern "C" fn process<T: Driver>(
     // SAFETY: A device of this driver.
     let device = unsafe { Device::<T>::from_raw(device) };
     let result = match T::process_mad(device, &Request(request), &mut Reply(reply)) {
-        Verdict::Failure => bindings::ib_mad_result_IB_MAD_RESULT_FAILURE,
         Verdict::Ignored => bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS,
         Verdict::Reply => {
             bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS

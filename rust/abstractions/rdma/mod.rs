@@ -74,9 +74,3 @@ pub use self::{
     port::PortAttr,
     udata::UserData, //
 };
-
-/// An object kind that a driver does not offer.
-///
-/// Used as associated type of [`Driver`]: none of its verbs exists, so the core answers
-/// `EOPNOTSUPP` for them.
-pub struct Absent<D>(core::marker::PhantomData<D>);

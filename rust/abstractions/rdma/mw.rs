@@ -8,8 +8,7 @@ use super::{
     device::Driver,
     ops::shell,
     pd,
-    udata::UserData,
-    Absent, //
+    udata::UserData, //
 };
 use crate::abstractions::bindings;
 use kernel::{
@@ -45,11 +44,6 @@ pub trait Operations: Sized + Send + Sync + 'static {
 
     /// Ends the use of the window; the value is dropped after it. May sleep.
     fn dealloc(_mw: &Shell<Self>) {}
-}
-
-#[vtable]
-impl<D: Driver<Mw = Self>> Operations for Absent<D> {
-    type Driver = D;
 }
 
 shell! {

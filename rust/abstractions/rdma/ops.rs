@@ -58,25 +58,10 @@ macro_rules! shell {
             ///
             /// `ptr` must belong to a shell of this type that has been created and not destroyed,
             /// for `'a`.
-            #[allow(dead_code)]
             pub(super) unsafe fn from_raw<'a>(ptr: *mut $crate::abstractions::bindings::$c) -> &'a Self {
                 const { assert!(core::mem::offset_of!(Self, ib) == 0) };
                 // SAFETY: `ib` is the first field; the rest is the safety requirement.
                 unsafe { &*ptr.cast() }
-            }
-
-            /// The device of this object.
-            pub fn device(&self) -> &$crate::abstractions::rdma::Device<T::Driver> {
-                // SAFETY: The core sets `device` before create and keeps the device at least as
-                // long as the object.
-                unsafe { $crate::abstractions::rdma::Device::from_raw((*self.ib.get()).device) }
-            }
-
-            /// Whether the object belongs to a user process.
-            #[allow(dead_code)]
-            pub fn is_user(&self) -> bool {
-                // SAFETY: The core sets `uobject` before create.
-                unsafe { !(*self.ib.get()).uobject.is_null() }
             }
         }
 
@@ -406,16 +391,14 @@ unsafe extern "C" fn modify_device<T: Driver>(
         }
         // SAFETY: A device of this driver; the change is valid during the call.
         let (device, change) = unsafe { (Device::<T>::from_raw(ib), &*change) };
-        let desc = change.node_desc;
         T::modify_device(
             device,
             &Modify {
                 sys_image_guid: (mask & GUID != 0).then(|| change.sys_image_guid.to_be_bytes()),
-                node_desc: (mask & DESC != 0).then_some(&desc),
             },
         )?;
         if mask & DESC != 0 {
-            device.set_node_desc(&desc);
+            device.set_node_desc(&change.node_desc);
         }
         Ok(0)
     })

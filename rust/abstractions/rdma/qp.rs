@@ -24,8 +24,7 @@ use super::{
     wr::{
         RecvWrs,
         SendWrs, //
-    },
-    Absent, //
+    }, //
 };
 use crate::abstractions::bindings;
 use core::{
@@ -434,14 +433,17 @@ pub trait Operations: Sized + Send + Sync + 'static {
     }
 }
 
-#[vtable]
-impl<D: Driver<Qp = Self>> Operations for Absent<D> {
-    type Driver = D;
-}
-
 shell! {
     /// An `ib_qp` with the driver's part behind it.
     Shell, ib_qp, target
+}
+
+impl<T: Operations> Shell<T> {
+    /// The device of this queue pair.
+    pub fn device(&self) -> &Device<T::Driver> {
+        // SAFETY: The core sets `device` before create and keeps the device longer than the queue pair.
+        unsafe { Device::from_raw((*self.ib.get()).device) }
+    }
 }
 
 /// Whether a QP of type `qp_type` may go from `from` to `to` with the attributes in `mask`.

@@ -11,8 +11,7 @@ use super::{
     ops::shell,
     pd,
     udata::UserData,
-    wr::RecvWrs,
-    Absent, //
+    wr::RecvWrs, //
 };
 use crate::abstractions::bindings;
 use kernel::{
@@ -100,11 +99,6 @@ pub trait Operations: Sized + Send + Sync + 'static {
     }
 }
 
-#[vtable]
-impl<D: Driver<Srq = Self>> Operations for Absent<D> {
-    type Driver = D;
-}
-
 shell! {
     /// An `ib_srq` with the driver's part behind it.
     Shell, ib_srq, target
@@ -118,11 +112,6 @@ impl Handler {
     /// Reports that fewer requests than the limit are left. Any context.
     pub fn limit_reached(&self) {
         self.report(bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED);
-    }
-
-    /// Reports that the queue cannot be used any more. Any context.
-    pub fn failed(&self) {
-        self.report(bindings::ib_event_type_IB_EVENT_SRQ_ERR);
     }
 
     fn report(&self, what: bindings::ib_event_type) {

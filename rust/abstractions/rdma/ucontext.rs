@@ -73,13 +73,6 @@ impl<T: Operations> Shell<T> {
         unsafe { &*ptr.cast() }
     }
 
-    /// The device of this context.
-    pub fn device(&self) -> &Device<T::Driver> {
-        // SAFETY: The core sets `device` before `alloc_ucontext` and keeps the device at least as
-        // long as the context.
-        unsafe { Device::from_raw((*self.ib.get()).device) }
-    }
-
     /// The memory that can be mapped through this context.
     pub fn mmaps(&self) -> Arc<mmap::Table> {
         // SAFETY: Initialised by the type invariant.

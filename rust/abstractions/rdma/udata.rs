@@ -86,12 +86,6 @@ impl<'a> UserData<'a> {
         })
     }
 
-    /// Size of the command in bytes.
-    pub fn input_len(&self) -> usize {
-        // SAFETY: Valid by the type invariant.
-        unsafe { (*self.raw.as_ptr()).inlen }
-    }
-
     /// Room for the response in bytes.
     pub fn output_len(&self) -> usize {
         // SAFETY: Valid by the type invariant.

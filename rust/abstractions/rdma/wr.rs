@@ -140,8 +140,8 @@ pub enum SendOp<'a, D: Driver> {
         /// What may be done with it (`enum ib_access_flags`).
         access: u32,
     },
-    /// A request that kernel users cannot make through this interface (`enum ib_wr_opcode`).
-    Other(u32),
+    /// A request that kernel users cannot make through this interface.
+    Other,
 }
 
 /// A send request of a kernel user.
@@ -263,7 +263,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
                 key: reg().key,
                 access: reg().access as u32,
             },
-            other => SendOp::Other(other),
+            _ => SendOp::Other,
         }
     }
 
