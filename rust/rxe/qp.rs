@@ -445,6 +445,8 @@ impl Qp {
                 .insert_at(Qpn::GSI.get(), qp.clone(), GFP_KERNEL)
                 .map_err(|_| EBUSY)?,
         }
+        // A reference that ends with `end`: packets that leave the network stack wake the workers.
+        qp.io.attach(qp.clone());
         Ok(qp)
     }
 
