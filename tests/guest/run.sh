@@ -58,10 +58,10 @@ summary 'rdma link' "$(inA rdma link | head -n1)"
 ping_verbs 'rping IPv4, two namespaces' 10.77.0.1
 ping_verbs 'rping IPv6, two namespaces' fd77::1
 gidA=$(gid_index rxeA 10.77.0.1) gidB=$(gid_index rxeB 10.77.0.2)
-perf 'ib_write_bw 64 KiB, one device' bandwidth ib_write_bw A rxeA "$gidA" -s 65536 -n "$(scaled 500)"
-perf 'ib_write_bw 64 KiB, over veth' bandwidth ib_write_bw B rxeB "$gidB" -s 65536 -n "$(scaled 500)"
-perf 'ib_send_lat 64 B, one device' latency ib_send_lat A rxeA "$gidA" -s 64 -n "$(scaled 500)"
-perf 'ib_send_lat 64 B, over veth' latency ib_send_lat B rxeB "$gidB" -s 64 -n "$(scaled 500)"
+perf 'ib_write_bw 64 KiB, one device' bandwidth ib_write_bw A rxeA "$gidA" -s 65536 -n "$(scaled 200)"
+perf 'ib_write_bw 64 KiB, over veth' bandwidth ib_write_bw B rxeB "$gidB" -s 65536 -n "$(scaled 200)"
+perf 'ib_send_lat 64 B, one device' latency ib_send_lat A rxeA "$gidA" -s 64 -n "$(scaled 200)"
+perf 'ib_send_lat 64 B, over veth' latency ib_send_lat B rxeB "$gidB" -s 64 -n "$(scaled 200)"
 check 'the two namespaces go' two_ns_gone
 
 one_ns || die 'no wire for NVMe'
@@ -72,8 +72,8 @@ storage() {
 	dev=$(nvme_device)
 	step 'mkfs.ext4' "$dev" mkfs.ext4 -q -F "$dev" || return
 	step 'mount' /mnt mount "$dev" /mnt || return
-	step 'fio randrw 4 KiB, depth 16' 'every block verified (crc32c)' verified_io 4k --directory=/mnt --size="$(scaled 16)m"
-	step 'fio randrw 128 KiB, depth 16' 'every block verified (crc32c)' verified_io 128k --directory=/mnt --size="$(scaled 64)m"
+	step 'fio randrw 4 KiB, depth 16' 'every block verified (crc32c)' verified_io 4k --directory=/mnt --size="$(scaled 8)m"
+	step 'fio randrw 128 KiB, depth 16' 'every block verified (crc32c)' verified_io 128k --directory=/mnt --size="$(scaled 32)m"
 	step 'file system check' clean unmount_and_check "$dev"
 	step 'controller reset under I/O' 'I/O went on and verified' reset_under_io "$dev" 1
 	step 'NVMe disconnect' 'done' nvme_disconnect
