@@ -22,6 +22,7 @@
 #
 # RXE_ACCEL=kvm|tcg overrides the choice of accelerator. KVM is used only where a probe boot worked.
 . "$(dirname "$0")/lib.sh"
+{ # Read to the end before anything runs: the script may be edited meanwhile.
 
 kernel=stock module=ours peer='' memory=2G cpus=2 timeout=600 append='' out=$RXE_TOP/out/guest qemu_args='' shell='' nobuild='' cold=''
 while [ $# -gt 0 ]; do
@@ -103,6 +104,14 @@ common_payload() {
 	# The kernel's own tests for RDMA, from the source of the very kernel.
 	local ktree=$RXE_CACHE/kernel/tools/testing/selftests
 	cp -r "$ktree/rdma" "$ktree/kselftest" "$ktree/kselftest_harness.h" "$p/kselftest/" 2>/dev/null || true
+	rm -rf "$p"/tests/guest/canary
+	if [ "$kernel" = debug ]; then
+		mkdir -p "$p/tests/guest/canary" "$RXE_TOP/out/canary"
+		cp -u "$RXE_TOP"/tests/guest/canary/{Kbuild,canary.c} "$RXE_TOP/out/canary/"
+		tc make -s -C "$RXE_CACHE/debug-kernel" M="$RXE_TOP/out/canary" LLVM=-19 modules >"$run/canary.log" 2>&1 ||
+			{ cat "$run/canary.log" >&2; die "the module of deliberate mistakes does not build for the debug kernel."; }
+		cp "$RXE_TOP/out/canary/canary.ko" "$p/tests/guest/canary/"
+	fi
 	if [ "$module" = ours ] || [ "$peer" = ours ]; then
 		if [ -n "$nobuild" ]; then
 			ko=$(last_module) || exit 1
@@ -273,3 +282,4 @@ fi
 rc=$(cat "$out/exit")
 say "guest: exit $rc after $(($(date +%s) - start)) s (logs: $out)"
 exit "$rc"
+}

@@ -11,6 +11,7 @@
 #
 # Results: out/test-<kernel>-<module>/results.jsonl and a log of each suite beside it.
 . "$(dirname "$0")/lib.sh"
+{ # Read to the end before anything runs: the script may be edited meanwhile.
 
 kernel=${KERNEL:-stock} module=${MODULE:-ours}
 case $kernel in stock) : "${RXE_SLOW:=1}" ;; debug) : "${RXE_SLOW:=7}" ;; *) die "KERNEL is 'stock' or 'debug', not '$kernel'." ;; esac
@@ -175,3 +176,5 @@ echo "Kernel $kernel, module $module, $(($(date +%s) - RXE_T0)) s:"
 [ $((passed + failed + skipped)) -gt 0 ] || die "nothing was tested."
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
+exit
+}
