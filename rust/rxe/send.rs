@@ -101,8 +101,6 @@ pub(crate) struct SendSide {
     pub(crate) notify_drained: bool,
     /// When to look again although nobody kicks.
     retry_at: Option<Instant>,
-    /// When the timer fires; may have passed.
-    timer_at: Option<Instant>,
 }
 
 impl SendSide {
@@ -123,7 +121,6 @@ impl SendSide {
             store_cursor: Cursor::new(),
             notify_drained: false,
             retry_at: None,
-            timer_at: None,
         })
     }
 
@@ -171,7 +168,7 @@ pub(crate) fn run(qp: &RcuArc<Qp>) -> Progress {
             return Progress::Done;
         }
         let progress = work(qp, &mut side, &mut after);
-        arm_timer(qp, &mut side);
+        arm_timer(qp, &side);
         progress
     };
     if after.notify {
@@ -202,9 +199,6 @@ fn work(qp: &Qp, side: &mut SendSide, after: &mut After) -> Progress {
                 side.engine.enter_error();
             }
             EngineState::Run | EngineState::Drain => {}
-        }
-        if side.timer_at.is_some_and(|at| at <= now) {
-            side.timer_at = None;
         }
         if side.engine.next_deadline().is_some_and(|at| at <= now) {
             side.engine.on_timeout(now);
@@ -514,18 +508,17 @@ fn take_counts(qp: &Qp, side: &mut SendSide) {
     dev.count_n(Counter::RetryRnrExceededErr, counts.rnr_exceeded.into());
 }
 
-/// Makes sure that the worker runs at the next deadline.
+/// Makes sure that the worker runs at the next deadline, or a little before.
 ///
 /// A timer that is set for an earlier time stays: most deadlines move away before they pass, and the worker
-/// finds out when it runs too early.
-fn arm_timer(qp: &RcuArc<Qp>, side: &mut SendSide) {
+/// finds out when it runs too early. It does run too early: the timer counts ticks, which do not keep step with
+/// the clock of the deadlines. So whether the timer has fired is asked of the timer, not of the clock.
+fn arm_timer(qp: &RcuArc<Qp>, side: &SendSide) {
     let at = match (side.engine.next_deadline(), side.retry_at) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     };
-    let Some(at) = at else { return };
-    if side.timer_at.is_none_or(|timer| at < timer) {
-        side.timer_at = Some(at);
+    if let Some(at) = at {
         Qp::arm_timer(qp, at.since(tx::now()));
     }
 }

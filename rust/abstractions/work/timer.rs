@@ -31,7 +31,8 @@ pub trait TimerCallback: Send + Sync + Sized + 'static {
 /// A timer that keeps the value it acts on alive while it is armed.
 ///
 /// All calls must name the same value, the owner of the timer; others are ignored. Delays are
-/// rounded up to ticks, so that the timer never fires early.
+/// rounded up to ticks; the timer may still fire early, by the part of a tick that has passed and by what the
+/// count of ticks lags behind the clock.
 ///
 /// # Invariants
 ///
