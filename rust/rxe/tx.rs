@@ -274,9 +274,9 @@ pub(crate) fn datagram<'a>(
     last: &'a mut Option<LastDatagram>,
     av: &Av,
 ) -> Result<&'a mut Destination, Refused> {
-    if !last
+    if last
         .as_ref()
-        .is_some_and(|last| last.av.as_bytes() == av.as_bytes())
+        .is_none_or(|last| last.av.as_bytes() != av.as_bytes())
     {
         if let Some(mut old) = last.take() {
             flush(qp, &mut old.destination);

@@ -222,7 +222,7 @@ impl Blocks {
                     bindings::IORES_DESC_PERSISTENT_MEMORY as c_ulong,
                 )
             };
-            found as u32 == bindings::REGION_INTERSECTS as u32
+            found as u32 == bindings::REGION_INTERSECTS
         })
     }
 }

@@ -16,7 +16,7 @@ pub use self::{
     notifier::{NetdevEvent, NetdevNotifier, NetdevNotify},
     route::Dst,
     rtnl::Rtnl,
-    skb::{IpVersion, Refused, RxSkb, TxSkb},
+    skb::{IpVersion, RxSkb, TxSkb},
     skb_queue::{PushError, SkbList, SkbQueue},
     tx_credits::{wait_for_accounts, TxCredits, TxWake},
     udp_tunnel::{TunnelSocket, UdpReceive}, //

@@ -10,7 +10,7 @@ use crate::abstractions::bindings;
 use core::ptr::NonNull;
 use kernel::{
     error::{to_result, Result},
-    str::CStr,
+    str::{CStr, CStrExt},
     sync::{aref::AlwaysRefCounted, rcu},
     types::Opaque, //
 };
@@ -138,12 +138,6 @@ impl NetDev {
         unsafe { bindings::dev_mc_del(self.0.get(), address.as_ptr()) };
     }
 
-    /// Tells whether two references are to the same device.
-    #[inline]
-    pub fn same(&self, other: &Self) -> bool {
-        core::ptr::eq(self, other)
-    }
-
     /// Returns the VLAN of a VLAN device.
     #[inline]
     pub fn vlan_id(&self) -> Option<u16> {
@@ -176,7 +170,7 @@ impl NetDev {
     /// Returns the name of the device, which may change unless RTNL is held.
     pub fn name(&self, _rtnl: &super::Rtnl) -> &CStr {
         // SAFETY: The name is a terminated string that changes under RTNL only.
-        unsafe { CStr::from_ptr((&raw const (*self.0.get()).name).cast()) }
+        unsafe { CStr::from_char_ptr((&raw const (*self.0.get()).name).cast()) }
     }
 }
 

@@ -231,35 +231,12 @@ impl SkbQueue {
         }
     }
 
-    /// Takes the oldest packet, from `taken` if there is one. `taken` holds what was taken out and not
-    /// used yet; it belongs to the one who takes out.
-    #[inline]
-    pub fn pop(&self, taken: &mut SkbList<RxSkb>) -> Option<RxSkb> {
-        taken.pop().or_else(|| {
-            *taken = self.drain();
-            taken.pop()
-        })
-    }
-
-    /// Tells whether there is nothing to take out.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        let head = self.head.load(Relaxed);
-        head.is_null() || head == CLOSED
-    }
-
     /// Refuses packets from now on and frees those that are there.
     pub fn close(&self) {
         let head = self.head.xchg(CLOSED, Full);
         if head != CLOSED {
             drop(self.reversed(head));
         }
-    }
-
-    /// Takes packets again.
-    pub fn reopen(&self) {
-        // Fails if the queue is open, which is as well.
-        let _ = self.head.cmpxchg(CLOSED, core::ptr::null_mut(), Full);
     }
 
     /// Turns a list that was taken from the queue round.

@@ -106,7 +106,7 @@ pub struct Shell<T> {
 
 impl<T: Operations> Shell<T> {
     /// Allocates a region and makes its driver part.
-    fn new(
+    fn allocate(
         pd: *mut bindings::ib_pd,
         kind: bindings::ib_mr_type,
         body: impl FnOnce() -> Result<T>,
@@ -276,7 +276,7 @@ pub(super) unsafe extern "C" fn get_dma_mr<T: Operations>(
     pd: *mut bindings::ib_pd,
     access: c_int,
 ) -> *mut bindings::ib_mr {
-    to_ptr(Shell::<T>::new(
+    to_ptr(Shell::<T>::allocate(
         pd,
         bindings::ib_mr_type_IB_MR_TYPE_DMA,
         || {
@@ -305,7 +305,7 @@ pub(super) unsafe extern "C" fn reg_user_mr<T: Operations>(
     if !dmah.is_null() {
         return EOPNOTSUPP.to_ptr();
     }
-    to_ptr(Shell::<T>::new(
+    to_ptr(Shell::<T>::allocate(
         pd,
         bindings::ib_mr_type_IB_MR_TYPE_USER,
         || {
@@ -339,7 +339,6 @@ unsafe fn user_memory<'a>(
 /// # Safety
 ///
 /// As [`get_dma_mr`].
-#[expect(clippy::too_many_arguments)]
 pub(super) unsafe extern "C" fn rereg_user_mr<T: Operations>(
     mr: *mut bindings::ib_mr,
     flags: c_int,
@@ -350,7 +349,7 @@ pub(super) unsafe extern "C" fn rereg_user_mr<T: Operations>(
     pd: *mut bindings::ib_pd,
     _udata: *mut bindings::ib_udata,
 ) -> *mut bindings::ib_mr {
-    let wants = |flag: bindings::ib_mr_rereg_flags| flags as u32 & flag as u32 != 0;
+    let wants = |flag: bindings::ib_mr_rereg_flags| flags as u32 & flag != 0;
     let result = || -> Result {
         // SAFETY: The core keeps the region and the protection domain during the call.
         let (shell, memory) =
@@ -383,7 +382,7 @@ pub(super) unsafe extern "C" fn alloc_mr<T: Operations>(
     if kind != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
         return EINVAL.to_ptr();
     }
-    to_ptr(Shell::<T>::new(pd, kind, || {
+    to_ptr(Shell::<T>::allocate(pd, kind, || {
         // SAFETY: The core keeps the protection domain during the call.
         T::fast(unsafe { T::Pd::from_ib_pd(pd) }, max_sg)
     }))
@@ -430,7 +429,7 @@ pub(super) unsafe extern "C" fn dereg_mr<T: Operations>(
     if let Err(error) = shell.body.dereg() {
         return error.to_errno();
     }
-    // SAFETY: The pointer comes from `KBox::into_raw` in `Shell::new`, and the core does not use the
+    // SAFETY: The pointer comes from `KBox::into_raw` in `Shell::allocate`, and the core does not use the
     // region after a successful call.
     drop(unsafe { KBox::<Shell<T>>::from_raw(mr.cast()) });
     0

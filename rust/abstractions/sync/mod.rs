@@ -12,8 +12,8 @@ mod static_mutex;
 pub use self::{
     bh::BhDisabled,
     gated::{Entered, Gated},
-    id_table::{IdTable, Reserved},
+    id_table::IdTable,
     percpu_counters::PerCpuCounters,
     rcu_arc::{wait_for_rcu_arcs, Borrowed, RcuArc},
-    static_mutex::{StaticMutex, StaticMutexGuard}, //
+    static_mutex::StaticMutex, //
 };

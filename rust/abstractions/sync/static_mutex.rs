@@ -11,6 +11,7 @@ use core::{
     pin::Pin, //
 };
 use kernel::{
+    str::CStrExt,
     sync::{
         atomic::{Acquire, Atomic, Relaxed, Release},
         LockClassKey, //
@@ -74,7 +75,7 @@ impl<T> StaticMutex<T> {
             unsafe {
                 bindings::__mutex_init(
                     self.mutex.get(),
-                    c"static_mutex".as_ptr().cast(),
+                    c"static_mutex".as_char_ptr(),
                     Pin::static_ref(&self.key).as_ptr(),
                 )
             };

@@ -31,7 +31,7 @@ impl OwnedQueue {
         // SAFETY: The format and its one argument are strings that live for ever.
         let ptr = unsafe {
             bindings::alloc_workqueue_noprof(
-                c"%s".as_ptr().cast(),
+                c"%s".as_char_ptr(),
                 bindings::wq_flags_WQ_UNBOUND,
                 bindings::wq_consts_WQ_MAX_ACTIVE as i32,
                 name.as_char_ptr(),

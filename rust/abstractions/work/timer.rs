@@ -66,7 +66,7 @@ impl<T: TimerCallback> Timer<T> {
                     slot,
                     Some(Self::fire),
                     0,
-                    c"Timer".as_ptr().cast(),
+                    c"Timer".as_char_ptr(),
                     static_lock_class!().as_ptr(),
                 )
             }),
@@ -76,16 +76,10 @@ impl<T: TimerCallback> Timer<T> {
         })
     }
 
-    /// Makes the timer fire after `delay_ns`, whenever it would have fired before. Any context.
-    ///
-    /// Nothing happens after the timer was shut down.
-    pub fn arm(&self, owner: Borrowed<'_, T>, delay_ns: u64) {
-        self.arm_with(owner, delay_ns, bindings::mod_timer);
-    }
-
     /// Makes the timer fire after `delay_ns`, or when it would have fired before if that is earlier.
     ///
-    /// Cheap when the timer is set early enough already. Any context.
+    /// Cheap when the timer is set early enough already. Nothing happens after the timer was shut down.
+    /// Any context.
     #[inline]
     pub fn arm_before(&self, owner: Borrowed<'_, T>, delay_ns: u64) {
         let expires = Self::expiry(delay_ns);
@@ -109,15 +103,6 @@ impl<T: TimerCallback> Timer<T> {
         *self.shut.lock() = true;
         // SAFETY: The timer is initialised, and the caller may sleep.
         if unsafe { bindings::timer_shutdown_sync(self.timer.get()) } != 0 {
-            self.release();
-        }
-    }
-
-    /// Stops the timer, which may be armed again. A callback that runs already is not waited for.
-    /// Any context.
-    pub fn cancel(&self) {
-        // SAFETY: The timer is initialised.
-        if unsafe { bindings::timer_delete(self.timer.get()) } != 0 {
             self.release();
         }
     }
