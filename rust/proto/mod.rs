@@ -30,7 +30,7 @@
 #![warn(missing_docs)]
 // Items are `pub` in a module that the kernel crate keeps private; the host crate exports them.
 #![allow(unreachable_pub)]
-// The driver does not use every item; those that only tests use are part of the model under test.
+// The vocabulary is that of the protocol, of which the driver uses a part; the tests use all of it.
 #![allow(dead_code)]
 #![cfg_attr(
     not(test),

@@ -153,28 +153,4 @@ impl QpState {
     pub const fn may_post_recv(self) -> bool {
         !matches!(self, Self::Reset)
     }
-
-    /// Tells whether a consumer may ask for the transition from `self` to `to`.
-    ///
-    /// The RDMA core checks the same, and the attributes that go with the transition.
-    pub const fn may_become(self, to: Self, qp_type: QpType) -> bool {
-        match (self, to) {
-            (_, Self::Reset) => true,
-            // The core lets nothing but a queue pair that was set up fail.
-            (Self::Reset, Self::Err) => false,
-            (_, Self::Err) => true,
-            (Self::Reset | Self::Init, Self::Init)
-            | (Self::Init, Self::Rtr)
-            | (Self::Rtr | Self::Rts | Self::Sqd, Self::Rts)
-            | (Self::Rts | Self::Sqd, Self::Sqd) => true,
-            // A reliable connection has no send queue error.
-            (Self::Sqe, Self::Rts) => !matches!(qp_type, QpType::Rc),
-            (Self::Reset, Self::Rtr | Self::Rts | Self::Sqd | Self::Sqe)
-            | (Self::Init, Self::Rts | Self::Sqd | Self::Sqe)
-            | (Self::Rtr, Self::Init | Self::Rtr | Self::Sqd | Self::Sqe)
-            | (Self::Rts | Self::Sqd, Self::Init | Self::Rtr | Self::Sqe)
-            | (Self::Sqe, Self::Init | Self::Rtr | Self::Sqd | Self::Sqe)
-            | (Self::Err, Self::Init | Self::Rtr | Self::Rts | Self::Sqd | Self::Sqe) => false,
-        }
-    }
 }
