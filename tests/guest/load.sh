@@ -36,12 +36,13 @@ with_traffic() {
 	ip netns exec B ib_write_bw -d rxeB -x "$(gid_index rxeB 10.77.0.2)" -F -D 60 -s 65536 10.77.0.1 >/dev/null 2>&1 &
 	b=$!
 	wait_for 10 flows || { echo 'no traffic'; rc=1; }
+	# Afterwards they may end: their device is gone, and they are told.
+	kill -0 $a && kill -0 $b || { echo 'a program ended too early for the test to mean anything'; rc=1; }
 	if [ "$1" = links ]; then
 		rdma link del rxeB || rc=1
 		rdma link del rxeA || rc=1
 	fi
 	unload || { echo 'the module does not unload'; rc=1; }
-	kill -0 $a && kill -0 $b || { echo 'a program ended too early for the test to mean anything'; rc=1; }
 	kill -9 $a $b 2>/dev/null
 	wait $a $b 2>/dev/null
 	unloaded || { echo 'something is left'; rc=1; }
