@@ -55,13 +55,15 @@ done
 PAYLOAD_SIZE=256M OUT_SIZE=1G
 root=$("$RXE_TOP/scripts/toolchain.sh")
 tc() { "$RXE_TOP/scripts/in-toolchain.sh" --root "$root" "$@"; }
-boot=$("$RXE_TOP/scripts/guest-kernel.sh" "$kernel")
-disk=$("$RXE_TOP/scripts/userland.sh")
-release=$(cat "$boot/release")
-
 mkdir -p "$RXE_TOP/out"
 run=$(mktemp -d "$RXE_TOP/out/run.XXXXXX")
 trap 'rm -rf "$run"' EXIT
+# The first time, both take long, one mostly for the network and one for the CPU.
+"$RXE_TOP/scripts/userland.sh" >"$run/disk" &
+boot=$("$RXE_TOP/scripts/guest-kernel.sh" "$kernel")
+wait $! || die "the guests' root file system could not be made."
+disk=$(cat "$run/disk")
+release=$(cat "$boot/release")
 export RXE_BIND=${RXE_BIND:-}
 
 # accel: the QEMU arguments of the accelerator: KVM when /dev/kvm is there and a boot of this kernel under it succeeds.
