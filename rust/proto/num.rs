@@ -76,18 +76,21 @@ impl Key {
 }
 
 /// The size of the largest payload of one packet.
+///
+/// The values are the binary logarithms of the sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Mtu {
     /// 256 bytes.
-    B256,
+    B256 = 8,
     /// 512 bytes.
-    B512,
+    B512 = 9,
     /// 1024 bytes.
-    B1024,
+    B1024 = 10,
     /// 2048 bytes.
-    B2048,
+    B2048 = 11,
     /// 4096 bytes.
-    B4096,
+    B4096 = 12,
 }
 
 impl Mtu {
@@ -128,24 +131,12 @@ impl Mtu {
 
     /// Returns the binary logarithm of the size.
     pub const fn shift(self) -> u32 {
-        match self {
-            Self::B256 => 8,
-            Self::B512 => 9,
-            Self::B1024 => 10,
-            Self::B2048 => 11,
-            Self::B4096 => 12,
-        }
+        self as u32
     }
 
     /// Returns the size in bytes.
     pub const fn bytes(self) -> u32 {
-        match self {
-            Self::B256 => 256,
-            Self::B512 => 512,
-            Self::B1024 => 1024,
-            Self::B2048 => 2048,
-            Self::B4096 => 4096,
-        }
+        1u32.wrapping_shl(self.shift())
     }
 
     /// Returns the number of packets of a message of `length` bytes; an empty message is one packet.

@@ -102,14 +102,6 @@ macro_rules! opcodes {
         impl Opcode {
             /// All opcodes, in ascending order.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
-
-            /// Returns the opcode of a byte on the wire, or `None` for one that is not understood.
-            pub const fn from_byte(byte: u8) -> Option<Self> {
-                match byte {
-                    $($value => Some(Self::$name),)*
-                    _ => None,
-                }
-            }
         }
     };
 }
@@ -203,258 +195,98 @@ impl Opcode {
         self as u8
     }
 
+    /// Returns the opcode of a byte on the wire, or `None` for one that is not understood.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        // There is an entry for every byte.
+        #[allow(clippy::indexing_slicing)]
+        OPCODES[byte as usize]
+    }
+
+    /// Returns what is known of the opcode.
+    const fn facts(self) -> &'static Facts {
+        // There is an entry for every byte.
+        #[allow(clippy::indexing_slicing)]
+        &FACTS[self as u8 as usize]
+    }
+
     /// Returns the transport service of the opcode.
     pub const fn service(self) -> Service {
-        match self.byte() {
-            0x00..=0x1f => Service::Rc,
-            0x20..=0x3f => Service::Uc,
-            0x40..=0x7f => Service::Ud,
-            _ => Service::Cnp,
-        }
+        self.facts().service
     }
 
     /// Returns what the packet is about.
     pub const fn kind(self) -> Kind {
-        match self {
-            Self::RcSendFirst
-            | Self::RcSendMiddle
-            | Self::RcSendLast
-            | Self::RcSendLastImm
-            | Self::RcSendOnly
-            | Self::RcSendOnlyImm
-            | Self::RcSendLastInv
-            | Self::RcSendOnlyInv
-            | Self::UcSendFirst
-            | Self::UcSendMiddle
-            | Self::UcSendLast
-            | Self::UcSendLastImm
-            | Self::UcSendOnly
-            | Self::UcSendOnlyImm
-            | Self::UdSendOnly
-            | Self::UdSendOnlyImm => Kind::Send,
-            Self::RcWriteFirst
-            | Self::RcWriteMiddle
-            | Self::RcWriteLast
-            | Self::RcWriteLastImm
-            | Self::RcWriteOnly
-            | Self::RcWriteOnlyImm
-            | Self::UcWriteFirst
-            | Self::UcWriteMiddle
-            | Self::UcWriteLast
-            | Self::UcWriteLastImm
-            | Self::UcWriteOnly
-            | Self::UcWriteOnlyImm => Kind::Write,
-            Self::RcReadRequest => Kind::ReadRequest,
-            Self::RcReadResponseFirst
-            | Self::RcReadResponseMiddle
-            | Self::RcReadResponseLast
-            | Self::RcReadResponseOnly => Kind::ReadResponse,
-            Self::RcAck => Kind::Ack,
-            Self::RcAtomicAck => Kind::AtomicAck,
-            Self::RcCompareSwap => Kind::CompareSwap,
-            Self::RcFetchAdd => Kind::FetchAdd,
-            Self::RcFlush => Kind::Flush,
-            Self::RcAtomicWrite => Kind::AtomicWrite,
-            Self::Cnp => Kind::Cnp,
-        }
+        self.facts().kind
     }
 
     /// Returns the place of the packet in its message.
     pub const fn position(self) -> Position {
-        match self {
-            Self::RcSendFirst
-            | Self::RcWriteFirst
-            | Self::RcReadResponseFirst
-            | Self::UcSendFirst
-            | Self::UcWriteFirst => Position::First,
-            Self::RcSendMiddle
-            | Self::RcWriteMiddle
-            | Self::RcReadResponseMiddle
-            | Self::UcSendMiddle
-            | Self::UcWriteMiddle => Position::Middle,
-            Self::RcSendLast
-            | Self::RcSendLastImm
-            | Self::RcSendLastInv
-            | Self::RcWriteLast
-            | Self::RcWriteLastImm
-            | Self::RcReadResponseLast
-            | Self::UcSendLast
-            | Self::UcSendLastImm
-            | Self::UcWriteLast
-            | Self::UcWriteLastImm => Position::Last,
-            Self::RcSendOnly
-            | Self::RcSendOnlyImm
-            | Self::RcSendOnlyInv
-            | Self::RcWriteOnly
-            | Self::RcWriteOnlyImm
-            | Self::RcReadRequest
-            | Self::RcReadResponseOnly
-            | Self::RcAck
-            | Self::RcAtomicAck
-            | Self::RcCompareSwap
-            | Self::RcFetchAdd
-            | Self::RcFlush
-            | Self::RcAtomicWrite
-            | Self::UcSendOnly
-            | Self::UcSendOnlyImm
-            | Self::UcWriteOnly
-            | Self::UcWriteOnlyImm
-            | Self::UdSendOnly
-            | Self::UdSendOnlyImm
-            | Self::Cnp => Position::Only,
-        }
-    }
-
-    /// Tells whether the packet is for a responder.
-    pub const fn is_request(self) -> bool {
-        match self.kind() {
-            Kind::Send
-            | Kind::Write
-            | Kind::ReadRequest
-            | Kind::CompareSwap
-            | Kind::FetchAdd
-            | Kind::Flush
-            | Kind::AtomicWrite => true,
-            Kind::ReadResponse | Kind::Ack | Kind::AtomicAck | Kind::Cnp => false,
-        }
-    }
-
-    /// Tells whether the packet is for a requester.
-    pub const fn is_response(self) -> bool {
-        matches!(
-            self.kind(),
-            Kind::ReadResponse | Kind::Ack | Kind::AtomicAck
-        )
-    }
-
-    /// Tells whether an immediate value follows.
-    pub const fn has_imm(self) -> bool {
-        matches!(
-            self,
-            Self::RcSendLastImm
-                | Self::RcSendOnlyImm
-                | Self::RcWriteLastImm
-                | Self::RcWriteOnlyImm
-                | Self::UcSendLastImm
-                | Self::UcSendOnlyImm
-                | Self::UcWriteLastImm
-                | Self::UcWriteOnlyImm
-                | Self::UdSendOnlyImm
-        )
-    }
-
-    /// Tells whether a key to invalidate follows.
-    pub const fn has_ieth(self) -> bool {
-        matches!(self, Self::RcSendLastInv | Self::RcSendOnlyInv)
-    }
-
-    /// Tells whether an address, key and length follow.
-    pub const fn has_reth(self) -> bool {
-        match self.kind() {
-            Kind::Write => self.position().starts(),
-            Kind::ReadRequest | Kind::Flush | Kind::AtomicWrite => true,
-            Kind::Send
-            | Kind::ReadResponse
-            | Kind::Ack
-            | Kind::AtomicAck
-            | Kind::CompareSwap
-            | Kind::FetchAdd
-            | Kind::Cnp => false,
-        }
-    }
-
-    /// Tells whether a syndrome and message number follow.
-    pub const fn has_aeth(self) -> bool {
-        match self.kind() {
-            Kind::ReadResponse => !matches!(self.position(), Position::Middle),
-            Kind::Ack | Kind::AtomicAck => true,
-            Kind::Send
-            | Kind::Write
-            | Kind::ReadRequest
-            | Kind::CompareSwap
-            | Kind::FetchAdd
-            | Kind::Flush
-            | Kind::AtomicWrite
-            | Kind::Cnp => false,
-        }
-    }
-
-    /// Tells whether the operands of an atomic request follow.
-    pub const fn has_atomic_eth(self) -> bool {
-        matches!(self, Self::RcCompareSwap | Self::RcFetchAdd)
-    }
-
-    /// Tells whether the original value of an atomic operation follows.
-    pub const fn has_atomic_ack_eth(self) -> bool {
-        matches!(self, Self::RcAtomicAck)
-    }
-
-    /// Tells whether a queue key and source queue pair follow.
-    pub const fn has_deth(self) -> bool {
-        matches!(self, Self::UdSendOnly | Self::UdSendOnlyImm)
-    }
-
-    /// Tells whether the parameters of a FLUSH follow.
-    pub const fn has_feth(self) -> bool {
-        matches!(self, Self::RcFlush)
+        self.facts().position
     }
 
     /// Returns the length of the base header and all extended headers, in bytes.
     pub const fn header_len(self) -> u16 {
-        const BTH: u16 = 12;
-        match self {
-            Self::RcSendFirst
-            | Self::RcSendMiddle
-            | Self::RcSendLast
-            | Self::RcSendOnly
-            | Self::UcSendFirst
-            | Self::UcSendMiddle
-            | Self::UcSendLast
-            | Self::UcSendOnly
-            | Self::RcWriteMiddle
-            | Self::RcWriteLast
-            | Self::UcWriteMiddle
-            | Self::UcWriteLast
-            | Self::RcReadResponseMiddle
-            | Self::Cnp => BTH,
-            Self::RcSendLastImm
-            | Self::RcSendOnlyImm
-            | Self::RcSendLastInv
-            | Self::RcSendOnlyInv
-            | Self::UcSendLastImm
-            | Self::UcSendOnlyImm
-            | Self::RcWriteLastImm
-            | Self::UcWriteLastImm => BTH + 4,
-            Self::RcWriteFirst
-            | Self::RcWriteOnly
-            | Self::UcWriteFirst
-            | Self::UcWriteOnly
-            | Self::RcReadRequest
-            | Self::RcAtomicWrite => BTH + 16,
-            Self::RcWriteOnlyImm | Self::UcWriteOnlyImm | Self::RcFlush => BTH + 16 + 4,
-            Self::RcReadResponseFirst
-            | Self::RcReadResponseLast
-            | Self::RcReadResponseOnly
-            | Self::RcAck => BTH + 4,
-            Self::RcAtomicAck => BTH + 4 + 8,
-            Self::RcCompareSwap | Self::RcFetchAdd => BTH + 28,
-            Self::UdSendOnly => BTH + 8,
-            Self::UdSendOnlyImm => BTH + 8 + 4,
-        }
+        self.facts().header_len
+    }
+
+    /// Tells whether the packet is for a responder.
+    pub const fn is_request(self) -> bool {
+        self.facts().has(REQUEST)
+    }
+
+    /// Tells whether the packet is for a requester.
+    pub const fn is_response(self) -> bool {
+        self.facts().has(RESPONSE)
     }
 
     /// Tells whether bytes may stand between the headers and the ICRC.
     pub const fn may_have_payload(self) -> bool {
-        match self.kind() {
-            // A notification has 16 reserved bytes after its header.
-            Kind::Send | Kind::Write | Kind::ReadResponse | Kind::AtomicWrite | Kind::Cnp => true,
-            Kind::ReadRequest
-            | Kind::Ack
-            | Kind::AtomicAck
-            | Kind::CompareSwap
-            | Kind::FetchAdd
-            | Kind::Flush => false,
-        }
+        self.facts().has(PAYLOAD)
+    }
+
+    /// Tells whether any header follows the base header.
+    pub const fn has_extended(self) -> bool {
+        self.facts().has(EXTENDED)
+    }
+
+    /// Tells whether an immediate value follows.
+    pub const fn has_imm(self) -> bool {
+        self.facts().has(IMM)
+    }
+
+    /// Tells whether a key to invalidate follows.
+    pub const fn has_ieth(self) -> bool {
+        self.facts().has(IETH)
+    }
+
+    /// Tells whether an address, key and length follow.
+    pub const fn has_reth(self) -> bool {
+        self.facts().has(RETH)
+    }
+
+    /// Tells whether a syndrome and message number follow.
+    pub const fn has_aeth(self) -> bool {
+        self.facts().has(AETH)
+    }
+
+    /// Tells whether the operands of an atomic request follow.
+    pub const fn has_atomic_eth(self) -> bool {
+        self.facts().has(ATOMIC_ETH)
+    }
+
+    /// Tells whether the original value of an atomic operation follows.
+    pub const fn has_atomic_ack_eth(self) -> bool {
+        self.facts().has(ATOMIC_ACK_ETH)
+    }
+
+    /// Tells whether a queue key and source queue pair follow.
+    pub const fn has_deth(self) -> bool {
+        self.facts().has(DETH)
+    }
+
+    /// Tells whether the parameters of a FLUSH follow.
+    pub const fn has_feth(self) -> bool {
+        self.facts().has(FETH)
     }
 
     /// Returns the opcode of a packet of a SEND message.
@@ -516,6 +348,336 @@ impl Opcode {
             Position::Middle => Self::RcReadResponseMiddle,
             Position::Last => Self::RcReadResponseLast,
             Position::Only => Self::RcReadResponseOnly,
+        }
+    }
+}
+
+/// What is known of an opcode. In a table, because it is asked for several times for each packet and
+/// the kernel's compiler may not make tables of its own.
+#[derive(Clone, Copy)]
+struct Facts {
+    service: Service,
+    kind: Kind,
+    position: Position,
+    header_len: u16,
+    bits: u16,
+}
+
+impl Facts {
+    const fn has(&self, bit: u16) -> bool {
+        self.bits & bit != 0
+    }
+}
+
+const IMM: u16 = 1 << 0;
+const IETH: u16 = 1 << 1;
+const RETH: u16 = 1 << 2;
+const AETH: u16 = 1 << 3;
+const ATOMIC_ETH: u16 = 1 << 4;
+const ATOMIC_ACK_ETH: u16 = 1 << 5;
+const DETH: u16 = 1 << 6;
+const FETH: u16 = 1 << 7;
+const EXTENDED: u16 = 0xff;
+const REQUEST: u16 = 1 << 8;
+const RESPONSE: u16 = 1 << 9;
+const PAYLOAD: u16 = 1 << 10;
+
+/// The opcode of each byte on the wire.
+const OPCODES: &[Option<Opcode>; 256] = &{
+    let mut table = [None; 256];
+    let mut rest = Opcode::ALL;
+    while let [opcode, tail @ ..] = rest {
+        // Computed at compile time.
+        #[allow(clippy::indexing_slicing)]
+        {
+            table[*opcode as usize] = Some(*opcode);
+        }
+        rest = tail;
+    }
+    table
+};
+
+/// The facts of each opcode, by its byte on the wire.
+const FACTS: &[Facts; 256] = &{
+    let mut table = [Opcode::Cnp.derive(); 256];
+    let mut rest = Opcode::ALL;
+    while let [opcode, tail @ ..] = rest {
+        // Computed at compile time.
+        #[allow(clippy::indexing_slicing)]
+        {
+            table[*opcode as usize] = opcode.derive();
+        }
+        rest = tail;
+    }
+    table
+};
+
+/// Where the table comes from.
+impl Opcode {
+    const fn derive(self) -> Facts {
+        const fn bit(condition: bool, bit: u16) -> u16 {
+            if condition {
+                bit
+            } else {
+                0
+            }
+        }
+
+        Facts {
+            service: self.service_fact(),
+            kind: self.kind_fact(),
+            position: self.position_fact(),
+            header_len: self.header_len_fact(),
+            bits: bit(self.has_imm_fact(), IMM)
+                | bit(self.has_ieth_fact(), IETH)
+                | bit(self.has_reth_fact(), RETH)
+                | bit(self.has_aeth_fact(), AETH)
+                | bit(self.has_atomic_eth_fact(), ATOMIC_ETH)
+                | bit(self.has_atomic_ack_eth_fact(), ATOMIC_ACK_ETH)
+                | bit(self.has_deth_fact(), DETH)
+                | bit(self.has_feth_fact(), FETH)
+                | bit(self.is_request_fact(), REQUEST)
+                | bit(self.is_response_fact(), RESPONSE)
+                | bit(self.may_have_payload_fact(), PAYLOAD),
+        }
+    }
+
+    const fn service_fact(self) -> Service {
+        match self.byte() {
+            0x00..=0x1f => Service::Rc,
+            0x20..=0x3f => Service::Uc,
+            0x40..=0x7f => Service::Ud,
+            _ => Service::Cnp,
+        }
+    }
+
+    const fn kind_fact(self) -> Kind {
+        match self {
+            Self::RcSendFirst
+            | Self::RcSendMiddle
+            | Self::RcSendLast
+            | Self::RcSendLastImm
+            | Self::RcSendOnly
+            | Self::RcSendOnlyImm
+            | Self::RcSendLastInv
+            | Self::RcSendOnlyInv
+            | Self::UcSendFirst
+            | Self::UcSendMiddle
+            | Self::UcSendLast
+            | Self::UcSendLastImm
+            | Self::UcSendOnly
+            | Self::UcSendOnlyImm
+            | Self::UdSendOnly
+            | Self::UdSendOnlyImm => Kind::Send,
+            Self::RcWriteFirst
+            | Self::RcWriteMiddle
+            | Self::RcWriteLast
+            | Self::RcWriteLastImm
+            | Self::RcWriteOnly
+            | Self::RcWriteOnlyImm
+            | Self::UcWriteFirst
+            | Self::UcWriteMiddle
+            | Self::UcWriteLast
+            | Self::UcWriteLastImm
+            | Self::UcWriteOnly
+            | Self::UcWriteOnlyImm => Kind::Write,
+            Self::RcReadRequest => Kind::ReadRequest,
+            Self::RcReadResponseFirst
+            | Self::RcReadResponseMiddle
+            | Self::RcReadResponseLast
+            | Self::RcReadResponseOnly => Kind::ReadResponse,
+            Self::RcAck => Kind::Ack,
+            Self::RcAtomicAck => Kind::AtomicAck,
+            Self::RcCompareSwap => Kind::CompareSwap,
+            Self::RcFetchAdd => Kind::FetchAdd,
+            Self::RcFlush => Kind::Flush,
+            Self::RcAtomicWrite => Kind::AtomicWrite,
+            Self::Cnp => Kind::Cnp,
+        }
+    }
+
+    const fn position_fact(self) -> Position {
+        match self {
+            Self::RcSendFirst
+            | Self::RcWriteFirst
+            | Self::RcReadResponseFirst
+            | Self::UcSendFirst
+            | Self::UcWriteFirst => Position::First,
+            Self::RcSendMiddle
+            | Self::RcWriteMiddle
+            | Self::RcReadResponseMiddle
+            | Self::UcSendMiddle
+            | Self::UcWriteMiddle => Position::Middle,
+            Self::RcSendLast
+            | Self::RcSendLastImm
+            | Self::RcSendLastInv
+            | Self::RcWriteLast
+            | Self::RcWriteLastImm
+            | Self::RcReadResponseLast
+            | Self::UcSendLast
+            | Self::UcSendLastImm
+            | Self::UcWriteLast
+            | Self::UcWriteLastImm => Position::Last,
+            Self::RcSendOnly
+            | Self::RcSendOnlyImm
+            | Self::RcSendOnlyInv
+            | Self::RcWriteOnly
+            | Self::RcWriteOnlyImm
+            | Self::RcReadRequest
+            | Self::RcReadResponseOnly
+            | Self::RcAck
+            | Self::RcAtomicAck
+            | Self::RcCompareSwap
+            | Self::RcFetchAdd
+            | Self::RcFlush
+            | Self::RcAtomicWrite
+            | Self::UcSendOnly
+            | Self::UcSendOnlyImm
+            | Self::UcWriteOnly
+            | Self::UcWriteOnlyImm
+            | Self::UdSendOnly
+            | Self::UdSendOnlyImm
+            | Self::Cnp => Position::Only,
+        }
+    }
+
+    const fn is_request_fact(self) -> bool {
+        match self.kind_fact() {
+            Kind::Send
+            | Kind::Write
+            | Kind::ReadRequest
+            | Kind::CompareSwap
+            | Kind::FetchAdd
+            | Kind::Flush
+            | Kind::AtomicWrite => true,
+            Kind::ReadResponse | Kind::Ack | Kind::AtomicAck | Kind::Cnp => false,
+        }
+    }
+
+    const fn is_response_fact(self) -> bool {
+        matches!(
+            self.kind_fact(),
+            Kind::ReadResponse | Kind::Ack | Kind::AtomicAck
+        )
+    }
+
+    const fn has_imm_fact(self) -> bool {
+        matches!(
+            self,
+            Self::RcSendLastImm
+                | Self::RcSendOnlyImm
+                | Self::RcWriteLastImm
+                | Self::RcWriteOnlyImm
+                | Self::UcSendLastImm
+                | Self::UcSendOnlyImm
+                | Self::UcWriteLastImm
+                | Self::UcWriteOnlyImm
+                | Self::UdSendOnlyImm
+        )
+    }
+
+    const fn has_ieth_fact(self) -> bool {
+        matches!(self, Self::RcSendLastInv | Self::RcSendOnlyInv)
+    }
+
+    const fn has_reth_fact(self) -> bool {
+        match self.kind_fact() {
+            Kind::Write => self.position_fact().starts(),
+            Kind::ReadRequest | Kind::Flush | Kind::AtomicWrite => true,
+            Kind::Send
+            | Kind::ReadResponse
+            | Kind::Ack
+            | Kind::AtomicAck
+            | Kind::CompareSwap
+            | Kind::FetchAdd
+            | Kind::Cnp => false,
+        }
+    }
+
+    const fn has_aeth_fact(self) -> bool {
+        match self.kind_fact() {
+            Kind::ReadResponse => !matches!(self.position_fact(), Position::Middle),
+            Kind::Ack | Kind::AtomicAck => true,
+            Kind::Send
+            | Kind::Write
+            | Kind::ReadRequest
+            | Kind::CompareSwap
+            | Kind::FetchAdd
+            | Kind::Flush
+            | Kind::AtomicWrite
+            | Kind::Cnp => false,
+        }
+    }
+
+    const fn has_atomic_eth_fact(self) -> bool {
+        matches!(self, Self::RcCompareSwap | Self::RcFetchAdd)
+    }
+
+    const fn has_atomic_ack_eth_fact(self) -> bool {
+        matches!(self, Self::RcAtomicAck)
+    }
+
+    const fn has_deth_fact(self) -> bool {
+        matches!(self, Self::UdSendOnly | Self::UdSendOnlyImm)
+    }
+
+    const fn has_feth_fact(self) -> bool {
+        matches!(self, Self::RcFlush)
+    }
+
+    const fn header_len_fact(self) -> u16 {
+        const BTH: u16 = 12;
+        match self {
+            Self::RcSendFirst
+            | Self::RcSendMiddle
+            | Self::RcSendLast
+            | Self::RcSendOnly
+            | Self::UcSendFirst
+            | Self::UcSendMiddle
+            | Self::UcSendLast
+            | Self::UcSendOnly
+            | Self::RcWriteMiddle
+            | Self::RcWriteLast
+            | Self::UcWriteMiddle
+            | Self::UcWriteLast
+            | Self::RcReadResponseMiddle
+            | Self::Cnp => BTH,
+            Self::RcSendLastImm
+            | Self::RcSendOnlyImm
+            | Self::RcSendLastInv
+            | Self::RcSendOnlyInv
+            | Self::UcSendLastImm
+            | Self::UcSendOnlyImm
+            | Self::RcWriteLastImm
+            | Self::UcWriteLastImm => BTH + 4,
+            Self::RcWriteFirst
+            | Self::RcWriteOnly
+            | Self::UcWriteFirst
+            | Self::UcWriteOnly
+            | Self::RcReadRequest
+            | Self::RcAtomicWrite => BTH + 16,
+            Self::RcWriteOnlyImm | Self::UcWriteOnlyImm | Self::RcFlush => BTH + 16 + 4,
+            Self::RcReadResponseFirst
+            | Self::RcReadResponseLast
+            | Self::RcReadResponseOnly
+            | Self::RcAck => BTH + 4,
+            Self::RcAtomicAck => BTH + 4 + 8,
+            Self::RcCompareSwap | Self::RcFetchAdd => BTH + 28,
+            Self::UdSendOnly => BTH + 8,
+            Self::UdSendOnlyImm => BTH + 8 + 4,
+        }
+    }
+
+    const fn may_have_payload_fact(self) -> bool {
+        match self.kind_fact() {
+            // A notification has 16 reserved bytes after its header.
+            Kind::Send | Kind::Write | Kind::ReadResponse | Kind::AtomicWrite | Kind::Cnp => true,
+            Kind::ReadRequest
+            | Kind::Ack
+            | Kind::AtomicAck
+            | Kind::CompareSwap
+            | Kind::FetchAdd
+            | Kind::Flush => false,
         }
     }
 }

@@ -283,7 +283,9 @@ impl PacketInfo {
         info.ack_req = bth.apsn.get() & Bth::ACK_REQ != 0;
         info.psn = Psn::new(bth.apsn.get());
 
-        info.parse_extended(&mut rest)?;
+        if opcode.has_extended() {
+            info.parse_extended(&mut rest)?;
+        }
 
         let payload = rest
             .len()

@@ -237,13 +237,7 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             Service::Rc => {
                 header.ack_req = entry.class == Class::Answered || tx.asks_ack(i, psn);
             }
-            Service::Ud => {
-                header.dest_qpn = entry.wr.ud.qpn;
-                header.deth = Deth {
-                    qkey: self.qkey_for(&entry.wr.ud),
-                    src_qpn: self.cfg.qpn,
-                };
-            }
+            Service::Ud => header.dest_qpn = entry.wr.ud.qpn,
             Service::Uc | Service::Cnp => {}
         }
 
@@ -256,17 +250,30 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             left
         });
 
-        let solicits = entry.wr.flags.solicited && psn == tx.last;
-        match *op {
-            SendOp::Send => header.solicited = solicits,
-            SendOp::SendImm(imm) => {
-                header.solicited = solicits;
-                header.imm = imm;
-            }
-            SendOp::SendInv(key) => {
-                header.solicited = solicits;
-                header.ieth = key;
-            }
+        header.solicited = entry.wr.flags.solicited
+            && psn == tx.last
+            && matches!(
+                op,
+                SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) | SendOp::WriteImm { .. }
+            );
+        if opcode.has_extended() {
+            self.extend_header(&mut header, entry, tx.offset)?;
+        }
+        Some(header)
+    }
+
+    /// Adds what the headers after the base header say. `offset` is that of the run.
+    fn extend_header(&self, header: &mut PacketInfo, entry: &SendEntry, offset: u32) -> Option<()> {
+        if self.cfg.service == Service::Ud {
+            header.deth = Deth {
+                qkey: self.qkey_for(&entry.wr.ud),
+                src_qpn: self.cfg.qpn,
+            };
+        }
+        match entry.wr.op {
+            SendOp::Send => {}
+            SendOp::SendImm(imm) => header.imm = imm,
+            SendOp::SendInv(key) => header.ieth = key,
             SendOp::Write { va, key } => {
                 header.reth = Reth {
                     va,
@@ -275,7 +282,6 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
                 }
             }
             SendOp::WriteImm { va, key, imm } => {
-                header.solicited = solicits;
                 header.imm = imm;
                 header.reth = Reth {
                     va,
@@ -286,9 +292,9 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             // A READ that is sent again asks for what is missing only.
             SendOp::Read { va, key } => {
                 header.reth = Reth {
-                    va: va.wrapping_add(u64::from(tx.offset)),
+                    va: va.wrapping_add(u64::from(offset)),
                     key,
-                    len: entry.wr.length.saturating_sub(tx.offset),
+                    len: entry.wr.length.saturating_sub(offset),
                 }
             }
             SendOp::CompareSwap {
@@ -331,7 +337,7 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             }
             SendOp::RegMr { .. } | SendOp::LocalInv(_) | SendOp::BindMw { .. } => return None,
         }
-        Some(header)
+        Some(())
     }
 
     /// Records that a run of packets was sent.
@@ -389,7 +395,9 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
         } else {
             self.una = self.nxt;
         }
-        self.settle();
+        if ends {
+            self.settle();
+        }
     }
 
     /// Starts the wait for an answer to packets just sent.
