@@ -26,6 +26,7 @@ programs 'good wire' 30
 across 'good wire: udaddy IPv4' cm:7174 'udaddy -b 10.77.0.1 -c 4 -C 30 -S 1000' 'udaddy -s 10.77.0.1 -c 4 -C 30 -S 1000'
 across 'good wire: udaddy IPv6' cm:7174 'udaddy -b fd77::1 -c 4 -C 30 -S 1000' 'udaddy -s fd77::1 -c 4 -C 30 -S 1000'
 netem on
+TRIES=4
 programs 'bad wire' 15
 netem off
 check 'two namespaces are taken down' two_ns_gone

@@ -29,11 +29,13 @@ for f in 4 6; do
 	pingpong 'good wire' ibv_ud_pingpong $f -c -s 1024 -n 100
 done
 netem on
+TRIES=4
 for f in 4 6; do
 	pingpong 'bad wire' ibv_rc_pingpong $f -c -s 20000 -n 60
 	pingpong 'bad wire' ibv_rc_pingpong $f -c -e -s 1000 -n 60
 done
 netem off
+TRIES=1
 NETEM='duplicate 5% delay 1ms' netem on
 for f in 4 6; do
 	pingpong 'doubling wire' ibv_uc_pingpong $f -s 1000 -n 60
