@@ -33,6 +33,7 @@ traffic() { # FAMILY
 two_ns 1500 || die 'no wire'
 for f in 4 6; do
 	capture "v$f" traffic $f
+	cp "/tmp/v$f.pcap" "$RXE_OUT/wire-v$f.pcap"
 	python3 "$(dirname "$0")/lib/capture.py" "/tmp/v$f.pcap" $f || fail "IPv$f: the capture is not as it should be"
 done
 check 'two namespaces are taken down' two_ns_gone
