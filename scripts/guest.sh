@@ -15,6 +15,7 @@
 #   --shell                an interactive shell instead of SCRIPT
 #   --no-build             take the module as it was built last
 #   --cold                 boot, and do not start from a frozen guest
+#   --count                one CPU whose clock counts instructions: a nanosecond of the guest is an instruction (implies --cold)
 #
 # A guest of the usual kind starts from one that was booted once and frozen before it looked at its disks (in the cache, one
 # for each kernel, memory size and number of CPUs); a second guest, kernel arguments, QEMU arguments or
@@ -24,7 +25,7 @@
 . "$(dirname "$0")/lib.sh"
 { # Read to the end before anything runs: the script may be edited meanwhile.
 
-kernel=stock module=ours peer='' memory=2G cpus=2 timeout=600 append='' out=$RXE_TOP/out/guest qemu_args='' shell='' nobuild='' cold=''
+kernel=stock module=ours peer='' memory=2G cpus=2 timeout=600 append='' out=$RXE_TOP/out/guest qemu_args='' shell='' nobuild='' cold='' count=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--kernel) kernel=$2 ;;
@@ -39,6 +40,7 @@ while [ $# -gt 0 ]; do
 	--shell) shell=1; shift; continue ;;
 	--no-build) nobuild=1; shift; continue ;;
 	--cold) cold=1; shift; continue ;;
+	--count) count=1 cold=1; shift; continue ;;
 	--) shift; break ;;
 	-*) die "guest.sh: unknown option $1." ;;
 	*) break ;;
@@ -88,7 +90,8 @@ accel() {
 	fi
 }
 
-case $(accel) in
+case ${count:+count}$(accel) in
+count*) machine=(-accel tcg,thread=single -icount shift=0,sleep=off -cpu max,fsrm=off,erms=off) cpus=1 ;;
 kvm) machine=(-accel kvm -cpu host) cold=1 ;;
 *)
 	# With FSRM and ERMS, TCG copies byte by byte. With five-level paging KASAN sees a wild access at the start of every boot.
