@@ -12,7 +12,7 @@ import sys
 import time
 
 from pyverbs import enums as e
-from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.addr import GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR
@@ -59,7 +59,7 @@ def main():
         attr.timeout, attr.retry_cnt, attr.rnr_retry = 14, 7, 7
         attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
         attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE
-        attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=gid, sgid_index=gid_index), is_global=1, port_num=1)
+        attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=GID(gid), sgid_index=gid_index), is_global=1, port_num=1)
         q.to_rts(attr)
 
     if server:
