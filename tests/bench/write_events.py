@@ -3,7 +3,7 @@
 """write_events.py DEVICE GID_INDEX SIZE COUNT QPS [SERVER]: WRITE with completions awaited on a channel; port 18515, as perftest.
 
 perftest polls for completions of WRITE, and where the clock counts instructions its polling would be counted. This posts lists of
-16 requests, the last of them signalled, keeps two lists on the way, and sleeps on the channel. Prints `ns N`: nanoseconds per WRITE.
+32 requests, the last of them signalled, keeps two lists on the way, and sleeps on the channel. Prints `ns N`: nanoseconds per WRITE.
 """
 
 import json
@@ -20,7 +20,7 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, SendWR
 
-LIST, AHEAD, PORT = 16, 2, 18515
+LIST, AHEAD, PORT = 32, 2, 18515
 
 
 def lines(connection):
