@@ -97,7 +97,12 @@ pub(crate) const DEVICE_CAPS: u64 = device_cap::BAD_PKEY_CNTR
     | device_cap::SYS_IMAGE_GUID
     | device_cap::RC_RNR_NAK_GEN
     | device_cap::SRQ_RESIZE
-    | device_cap::MEM_MGT_EXTENSIONS;
+    | device_cap::MEM_MGT_EXTENSIONS
+    | device_cap::MEM_WINDOW
+    | device_cap::MEM_WINDOW_TYPE_2B
+    | device_cap::FLUSH_GLOBAL
+    | device_cap::FLUSH_PERSISTENT
+    | device_cap::ATOMIC_WRITE;
 
 /// What the port has at first: `IB_PORT_CM_SUP`, connection management.
 pub(crate) const PORT_CAPS: u32 = 1 << 16;

@@ -209,6 +209,16 @@ pub mod device_cap {
         SRQ_RESIZE = ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE;
         /// Fast registration, local invalidate, send with invalidate.
         MEM_MGT_EXTENSIONS = ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS;
+        /// Memory windows of type 1.
+        MEM_WINDOW = ib_device_cap_flags_IB_DEVICE_MEM_WINDOW;
+        /// Memory windows of type 2B.
+        MEM_WINDOW_TYPE_2B = ib_device_cap_flags_IB_DEVICE_MEM_WINDOW_TYPE_2B;
+        /// FLUSH for global visibility.
+        FLUSH_GLOBAL = ib_device_cap_flags_IB_DEVICE_FLUSH_GLOBAL;
+        /// FLUSH for persistence.
+        FLUSH_PERSISTENT = ib_device_cap_flags_IB_DEVICE_FLUSH_PERSISTENT;
+        /// ATOMIC WRITE.
+        ATOMIC_WRITE = ib_device_cap_flags_IB_DEVICE_ATOMIC_WRITE;
     }
 }
 
