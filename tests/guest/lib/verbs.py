@@ -70,6 +70,7 @@ class Endpoint:
         init = QPInitAttr(qp_type=qp_type, scq=self.cq, rcq=self.cq, cap=cap)
         self.qp = QP(dev.pd, init)
         self.peer = None
+        self.handles = {}
 
     @property
     def qpn(self):
@@ -128,7 +129,10 @@ class Endpoint:
         return got
 
     def address_handle(self, address):
-        return AH(self.dev.pd, attr=self.ah_attr(address))
+        """A handle for datagrams; kept, because requests name it until they have completed."""
+        if address not in self.handles:
+            self.handles[address] = AH(self.dev.pd, attr=self.ah_attr(address))
+        return self.handles[address]
 
     def close(self):
         self.qp.close()
