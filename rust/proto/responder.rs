@@ -419,6 +419,11 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
 
     fn admit_uc(&mut self) -> Effect {
         let opcode = self.packet.opcode;
+        // A packet that was overtaken, or comes again, has no place any more: messages are delivered
+        // at most once and in order.
+        if self.packet.psn.is_before(self.expected) {
+            return self.done(Disposition::Dropped);
+        }
         // If packets were lost, or a message is not continued, what was received of it is forgotten,
         // and its receive work request serves the next message.
         if self.packet.psn != self.expected || opcode.position().starts() {

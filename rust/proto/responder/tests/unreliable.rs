@@ -63,6 +63,19 @@ fn uc_refused_packet_ends_its_message() {
 }
 
 #[test]
+fn uc_message_is_delivered_at_most_once_and_in_order() {
+    let mut rig = Rig::new(Service::Uc);
+    rig.post(1, 4096);
+    rig.post(2, 4096);
+    let data = pattern(20, 7);
+    assert_eq!(rig.send(Service::Uc, 101, SendTail::None, &data), EXECUTED);
+    // Once more, and one that was overtaken.
+    assert_eq!(rig.send(Service::Uc, 101, SendTail::None, &data), DROPPED);
+    assert_eq!(rig.send(Service::Uc, 100, SendTail::None, &data), DROPPED);
+    assert_eq!(rig.received, [data]);
+}
+
+#[test]
 fn uc_message_that_is_not_ended_gives_way_to_the_next() {
     let mut rig = Rig::new(Service::Uc);
     rig.post(1, 4096);
