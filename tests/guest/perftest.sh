@@ -7,10 +7,12 @@
 
 # both NAME TOOL ARGUMENTS...: on one device (rxeA to itself) and across the wire.
 both() {
-	local tool=$1
+	local tool=$1 ready=tcp:18515
 	shift
-	across "one device: $tool $*" tcp:18515 "$tool -d rxeA -x $gidA -F $*" "ip netns exec A $tool -d rxeA -x $gidA -F $* 10.77.0.1"
-	across "veth: $tool $*" tcp:18515 "$tool -d rxeA -x $gidA -F $*" "$tool -d rxeB -x $gidB -F $* 10.77.0.1"
+	# With -R the two meet by the connection manager.
+	[[ " $* " != *' -R '* ]] || ready=cm:18515
+	across "one device: $tool $*" $ready "$tool -d rxeA -x $gidA -F $*" "ip netns exec A $tool -d rxeA -x $gidA -F $* 10.77.0.1"
+	across "veth: $tool $*" $ready "$tool -d rxeA -x $gidA -F $*" "$tool -d rxeB -x $gidB -F $* 10.77.0.1"
 }
 
 two_ns || die 'no wire'

@@ -14,7 +14,7 @@ from scapy.layers.inet import IP, UDP  # noqa: F401 (the layers must be known)
 from scapy.layers.inet6 import IPv6  # noqa: F401
 from scapy.utils import PcapReader
 
-FIELDS = ('_ws.malformed', 'ip.version', 'ipv6.version', 'udp.length', 'infiniband.bth.opcode', 'infiniband.bth.destqp',
+FIELDS = ('_ws.malformed', 'ip.version', 'ipv6.version', 'ip.dst', 'ipv6.dst', 'udp.length', 'infiniband.bth.opcode', 'infiniband.bth.destqp',
           'infiniband.bth.psn', 'infiniband.bth.tver', 'infiniband.bth.p_key', 'infiniband.bth.padcnt', 'infiniband.reth.dmalen')
 MTU = 1024
 # RC: SEND first, middle, last, only; WRITE first, last or only; READ request and its responses; ACK, atomic ACK, an atomic.
@@ -39,7 +39,9 @@ def psn_gaps(packets):
     """Requests of a QP take up the PSNs one after the other; a READ takes one for each packet of its answer."""
     expected, gaps, steps = {}, [], 0
     for i, p in enumerate(packets, 1):
-        opcode, qp, psn = (number(p['infiniband.bth.' + k]) for k in ('opcode', 'destqp', 'psn'))
+        opcode, number_of_qp, psn = (number(p['infiniband.bth.' + k]) for k in ('opcode', 'destqp', 'psn'))
+        # Two devices may have a QP of the same number.
+        qp = (p['ip.dst'] or p['ipv6.dst'], number_of_qp)
         if opcode >= 64 or opcode in RC_RESPONSES:
             continue
         if qp in expected:
