@@ -91,7 +91,7 @@ accel() {
 }
 
 case ${count:+count}$(accel) in
-count*) machine=(-accel tcg,thread=single -icount shift=0,sleep=off -cpu max,fsrm=off,erms=off) cpus=1 ;;
+count*) machine=(-accel tcg,thread=single -icount shift=0,sleep=off -cpu max,fsrm=off,erms=off,fsrs=off,fzrm=off) cpus=1 ;;
 kvm) machine=(-accel kvm -cpu host) cold=1 ;;
 *)
 	# With FSRM and ERMS, TCG copies byte by byte. With five-level paging KASAN sees a wild access at the start of every boot.
