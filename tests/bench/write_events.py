@@ -35,7 +35,8 @@ def main():
     mr = MR(pd, size, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
     channel = CompChannel(context)
     cq = CQ(context, AHEAD * qps + 8, None, channel, 0)
-    pairs = [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(AHEAD * LIST, 1, 1, 1))) for _ in range(qps)]
+    # The C driver shows a completion before it frees the places of the list.
+    pairs = [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap((AHEAD + 1) * LIST, 1, 1, 1))) for _ in range(qps)]
 
     if server:
         other = socket.create_connection((server, PORT))
