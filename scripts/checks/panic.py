@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""panic.py OBJECT SOURCE_DIR MINIMUM: no instruction that comes from a source file below SOURCE_DIR may lead to a panic.
+"""panic.py OBJECT SOURCE_DIR MINIMUM [ALLOWED]: no instruction that comes from a source file below SOURCE_DIR may lead to a panic.
 
 Every relocation against a panic function of core is looked at. The debug information tells which source lines the instruction
 comes from, through all levels of inlining, so that a panic is found in whatever function the code ended up. A function of
 core or another library that is in the object and leads to a panic itself counts as a panic function in turn. MINIMUM is the
 number of functions below SOURCE_DIR that must be in the object for the verdict to mean something.
+
+With ALLOWED, a list of exceptions, everything in the object is looked at, also what comes from no file below SOURCE_DIR. A line
+of the list is "FILE FUNCTION REASON": code of the source file FILE, by the end of its path, may lead to panic functions
+whose names contain FUNCTION. Code that was inlined there belongs to it; code that it was inlined into does not.
 """
 
 import collections
@@ -20,6 +24,21 @@ PANICS = re.compile(r'''
       (?:\w*_fail(?:ed)?(?:_rt|_inner)?|panic_\w+|\w*panic\w*|fail)\b
     | \blen_mismatch_fail\b | \brust_begin_unwind\b | \brust_panic\b
 ''', re.X)
+
+
+# Where the sources of others are.
+FOREIGN = re.compile(r'/library/(?:core|alloc)/|/rust/(?:kernel|zerocopy\S*|pin-init|bindings|macros)/')
+
+
+class Allowed:
+    def __init__(self, line):
+        self.file, self.function, self.reason = line.split(None, 2)
+        self.used = False
+
+
+def read_allowed(path):
+    with open(path) as lines:
+        return [Allowed(line) for line in lines if line.strip() and not line.startswith('#')]
 
 
 def run(*args, **kwargs):
@@ -91,12 +110,28 @@ class Object:
 
 def main():
     path, source, minimum = sys.argv[1], sys.argv[2].rstrip('/') + '/', int(sys.argv[3])
+    everything = len(sys.argv) > 4
+    allowed = read_allowed(sys.argv[4]) if everything else []
     obj = Object(path)
     if not obj.relocations:
         sys.exit(f'{path} has no relocations: it is not the object of the module')
 
+    # Of the sources of the kernel and of the compiler, which have a directory of that name too, the path is known otherwise.
     def is_ours(position):
-        return source in position or position.startswith(source)
+        return (source in position or position.startswith(source)) and not FOREIGN.search(position)
+
+    def is_allowed(frames, symbol):
+        """Up to the innermost source of ours, is there one that is allowed to do that?"""
+        name = names.get(symbol, symbol)
+        for _, position in frames:
+            if is_ours(position):
+                return False
+            place = re.sub(r':\S*(?: \(.*)?$', '', position)
+            for entry in allowed:
+                if place.endswith('/' + entry.file) and entry.function in name:
+                    entry.used = True
+                    return True
+        return False
 
     # Is the source in the object, and does its debug information name it?
     starts = [(section, start) for section, functions in obj.functions.items() for start, _, _ in functions]
@@ -123,25 +158,34 @@ def main():
         places = {(section, offset): target(section, symbol, addend) for section, offset, symbol, addend in obj.relocations
                   if target(section, symbol, addend) in new}
         for place, frames in obj.frames(places).items():
+            if is_allowed(frames, places[place]):
+                continue
             hit = [f for f in frames if is_ours(f[1])]
             if hit:
                 bad[place] = (hit[0][1], frames, places[place])
             elif frames and re.search(r'/(?:library/(?:core|alloc)|rust/zerocopy\S*)/', frames[-1][1]):
                 if name := obj.function_at(*place):
                     panics.add(name)
+            elif everything:
+                bad[place] = (frames[-1][1] if frames else '?', frames, places[place])
 
     seen = set()
     for place, (position, frames, symbol) in sorted(bad.items(), key=lambda item: item[1][0]):
         position = position.split(' (')[0]
-        position = position[max(position.find(source), 0):]
-        name = demangle({symbol})[symbol]
+        if is_ours(position):
+            position = position[max(position.find(source), 0):]
+        name = names.get(symbol) or demangle({symbol})[symbol]
         if (position, name) in seen:
             continue
         seen.add((position, name))
         inside = obj.function_at(*place)
         print(f'{position}: leads to {name}\n    in {demangle({inside})[inside] if inside else "?"}')
+    for entry in allowed:
+        if not entry.used:
+            print(f'{sys.argv[4]}: nothing needs "{entry.file} {entry.function}" any more')
     if bad:
-        print(f'{len(seen)} places in {source} can panic')
+        print(f'{len(seen)} places in {source if not everything else path} can panic')
+    if bad or not all(entry.used for entry in allowed):
         sys.exit(1)
 
 
