@@ -35,11 +35,22 @@ for f in "$@"; do
 	*) keyed+=("$f") ;;
 	esac
 done
+# changed CACHED: whether a header of the kernel has been written since the bindings were. Our own is part of the key.
+changed() {
+	local header
+	for header in $(sed -e 's/^[^ ]*: //' -e 's/\\$//' "$1.d"); do
+		case $header in /*) [ ! "$header" -nt "$1.rs" ] || return 0 ;; esac
+	done
+	return 1
+}
+
+# The layouts of types come from the configuration, which the kernel's own bindings need not show.
 cached=
 if [ -n "${RXE_CACHE:-}" ] && [ -n "$depfile" ]; then
 	cached=$RXE_CACHE/bindings/$(cat "$dir/bindings_helper.h" "$dir/bindgen_parameters" "$src"/rust/helpers/*.c "$0" "$kernel_bindings" \
+		"$kobj/include/generated/autoconf.h" "$kobj/include/config/kernel.release" \
 		<(printf '%s\n' "$ksrc" "${keyed[@]}") | sha256sum | cut -c1-16)
-	if [ -e "$cached.rs" ]; then
+	if [ -e "$cached.rs" ] && ! changed "$cached"; then
 		cp "$cached.d" "$depfile"
 		cp "$cached.rs" "$tmp/all.rs"
 		mv "$tmp/all.rs" "$out"
@@ -53,7 +64,7 @@ opaque() { grep -B1 -E '^    _unused: \[u8; 0\],' "$1" | sed -nE 's/^pub (struct
 # blocklist: one option per 200 names read.
 blocklist() { grep -v '^__Bindgen' | paste -sd'|' | sed -E 's/(([^|]+\|){200})/\1\n/g' | sed -E 's/\|$//; s/^(.+)$/--blocklist-type=\1/'; }
 
-common=(--rust-target 1.85 --use-core --with-derive-default --ctypes-prefix ffi --no-layout-tests
+common=(--rust-target 1.85 --use-core --with-derive-default --ctypes-prefix ffi
 	--no-debug '.*' --enable-function-attribute-detection)
 
 # Wrappers first: the dependency file that is left at the end must be that of the headers.

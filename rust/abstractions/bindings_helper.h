@@ -3,11 +3,16 @@
 
 #include <linux/crc32.h>
 #include <linux/etherdevice.h>
+#include <linux/hmm.h>
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
 #include <linux/inetdevice.h>
 #include <linux/libnvdimm.h>
+#include <linux/magic.h>
+#include <linux/mmu_notifier.h>
+#include <linux/mm.h>
 #include <linux/netdevice.h>
+#include <linux/pagemap.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/vmalloc.h>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Wrappers for memory management. */
 
+#include <linux/hmm.h>
 #include <linux/io.h>
 #include <linux/libnvdimm.h>
 #include <linux/mm.h>
+#include <linux/mmu_notifier.h>
 #include <rdma/ib_umem.h>
 #include <rdma/iter.h>
 
@@ -42,4 +44,39 @@ __rust_helper bool rust_helper___rdma_umem_block_iter_next(struct ib_block_iter 
 __rust_helper dma_addr_t rust_helper_rdma_block_iter_dma_address(struct ib_block_iter *iter)
 {
 	return rdma_block_iter_dma_address(iter);
+}
+
+__rust_helper struct page *rust_helper_hmm_pfn_to_page(unsigned long hmm_pfn)
+{
+	return hmm_pfn_to_page(hmm_pfn);
+}
+
+__rust_helper struct folio *rust_helper_page_folio(struct page *page)
+{
+	return page_folio(page);
+}
+
+__rust_helper void *rust_helper_page_address(const struct page *page)
+{
+	return page_address(page);
+}
+
+__rust_helper bool rust_helper_folio_test_dirty(struct folio *folio)
+{
+	return folio_test_dirty(folio);
+}
+
+__rust_helper bool rust_helper_mmu_notifier_range_blockable(const struct mmu_notifier_range *range)
+{
+	return mmu_notifier_range_blockable(range);
+}
+
+__rust_helper void rust_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq)
+{
+	mmu_interval_set_seq(notifier, seq);
+}
+
+__rust_helper bool rust_helper_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigned long seq)
+{
+	return mmu_interval_read_retry(notifier, seq);
 }

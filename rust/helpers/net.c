@@ -87,9 +87,14 @@ __rust_helper int rust_helper_skb_linearize(struct sk_buff *skb)
 	return skb_linearize(skb);
 }
 
-__rust_helper struct skb_shared_info *rust_helper_skb_shinfo(struct sk_buff *skb)
+__rust_helper void rust_helper_sock_set_flag(struct sock *sk, enum sock_flags flag)
 {
-	return skb_shinfo(skb);
+	sock_set_flag(sk, flag);
+}
+
+__rust_helper void rust_helper_sock_put(struct sock *sk)
+{
+	sock_put(sk);
 }
 
 __rust_helper void *rust_helper_rcu_dereference_sk_user_data(struct sock *sk)

@@ -3,6 +3,7 @@
 
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
+#include <linux/list.h>
 #include <linux/percpu.h>
 #include <linux/refcount.h>
 #include <linux/xarray.h>
@@ -10,6 +11,11 @@
 __rust_helper bool rust_helper_refcount_inc_not_zero(refcount_t *r)
 {
 	return refcount_inc_not_zero(r);
+}
+
+__rust_helper void rust_helper_list_del_init(struct list_head *entry)
+{
+	list_del_init(entry);
 }
 
 __rust_helper void rust_helper_local_bh_disable(void)

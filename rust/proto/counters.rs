@@ -3,7 +3,8 @@
 //! What the device counts.
 //!
 //! The first seventeen counters have the names and the order of the stock driver, on which tools
-//! and tests rely. After them comes one for each reason to drop a packet.
+//! and tests rely. After them comes one for each reason to drop a packet, and one for each way in which a
+//! consumer endangers itself.
 
 #![forbid(unsafe_code)]
 
@@ -85,8 +86,6 @@ counters! {
     UnknownOpcode = c"drop_unknown_opcode",
     /// Pad or payload that does not fit the packet or its opcode.
     BadLength = c"drop_bad_length",
-    /// No device for the interface the packet came in on.
-    NoDevice = c"drop_no_device",
     /// Destination address that is not one of the device's.
     BadDestination = c"drop_bad_destination",
     /// Source address that is not the connected peer's.
@@ -127,6 +126,13 @@ counters! {
     Congestion = c"drop_congestion_notification",
 }
 
+counters! {
+    /// What a consumer does that is not forbidden to it and may go wrong with another device.
+    enum Misuse;
+    /// Requests posted into space of a send queue that no polled completion had proven to be free.
+    UnprovenPost = c"sq_post_unproven",
+}
+
 impl Counter {
     /// Returns the place of the counter among all counters.
     pub const fn index(self) -> usize {
@@ -141,13 +147,27 @@ impl DropReason {
     }
 }
 
+impl Misuse {
+    /// Returns the place of the counter among all counters.
+    pub const fn index(self) -> usize {
+        Counter::ALL
+            .len()
+            .wrapping_add(DropReason::ALL.len())
+            .wrapping_add(self as usize)
+    }
+}
+
 /// The number of all counters.
-pub const COUNT: usize = Counter::ALL.len() + DropReason::ALL.len();
+pub const COUNT: usize = Counter::ALL.len() + DropReason::ALL.len() + Misuse::ALL.len();
 
 /// Returns the name of the counter at a place, or `None` past the last.
+#[cfg(not(MODULE))]
 pub fn name(index: usize) -> Option<&'static CStr> {
-    match index.checked_sub(Counter::ALL.len()) {
-        None => Counter::ALL.get(index).map(|c| c.name()),
-        Some(drop) => DropReason::ALL.get(drop).map(|r| r.name()),
+    let Some(drop) = index.checked_sub(Counter::ALL.len()) else {
+        return Counter::ALL.get(index).map(|c| c.name());
+    };
+    match drop.checked_sub(DropReason::ALL.len()) {
+        None => DropReason::ALL.get(drop).map(|r| r.name()),
+        Some(misuse) => Misuse::ALL.get(misuse).map(|m| m.name()),
     }
 }

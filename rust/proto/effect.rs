@@ -52,6 +52,8 @@ pub enum Input<'p> {
     ///
     /// What cannot simply be executed is answered with [`Disposition::Split`], with nothing changed:
     /// the packets are then to be given one by one.
+    // The driver gives single packets so far.
+    #[allow(dead_code)]
     Run {
         /// The headers of one packet that would carry all of it. The opcode has the position of the
         /// whole in the message, `psn` is that of the first packet, `ack_req` is set if it is set in

@@ -4,12 +4,6 @@
 
 #![forbid(unsafe_code)]
 
-use super::num::Qpn;
-use super::qpstate::{
-    QpState,
-    QpType, //
-};
-
 /// A 128-bit address of a port or group.
 pub type Gid = [u8; 16];
 
@@ -60,28 +54,4 @@ pub const fn pkey_match(a: u16, b: u16) -> bool {
     const PARTITION: u16 = 0x7fff;
     const FULL: u16 = 0x8000;
     a & PARTITION != 0 && a & PARTITION == b & PARTITION && (a | b) & FULL != 0
-}
-
-/// What decides whether a member of a group gets a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Type of the queue pair.
-    pub qp_type: QpType,
-    /// State of the queue pair.
-    pub state: QpState,
-    /// Queue key of the queue pair.
-    pub qkey: u32,
-    /// Partition key of the queue pair.
-    pub pkey: u16,
-}
-
-impl Member {
-    /// Tells whether the member gets a packet with this destination, queue key and partition key.
-    pub const fn gets(&self, dest_qpn: Qpn, qkey: u32, pkey: u16) -> bool {
-        dest_qpn.get() == Qpn::MULTICAST.get()
-            && matches!(self.qp_type, QpType::Ud)
-            && self.state.admits_requests()
-            && self.qkey == qkey
-            && pkey_match(self.pkey, pkey)
-    }
 }

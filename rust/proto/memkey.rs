@@ -35,14 +35,10 @@ impl Access {
     pub const ZERO_BASED: Self = Self(1 << 5);
     /// Pages are brought in when they are accessed.
     pub const ON_DEMAND: Self = Self(1 << 6);
-    /// The memory consists of huge pages.
-    pub const HUGETLB: Self = Self(1 << 7);
     /// Peers may flush to global visibility.
     pub const FLUSH_GLOBAL: Self = Self(1 << 8);
     /// Peers may flush to persistence.
     pub const FLUSH_PERSISTENT: Self = Self(1 << 9);
-    /// Ordering may be relaxed; a hint.
-    pub const RELAXED_ORDERING: Self = Self(1 << 20);
     /// Attributes that a device may ignore.
     pub const OPTIONAL: Self = Self(0x3ff0_0000);
 
@@ -77,17 +73,14 @@ impl Access {
         Self(self.0 | other.0)
     }
 
-    /// Returns what is in both sets.
-    pub const fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
     /// Returns what is in `self` and not in `other`.
+    #[cfg(not(MODULE))]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
     /// Tells whether the set is empty.
+    #[cfg(not(MODULE))]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -239,115 +232,4 @@ pub const fn check_window(
     };
 
     offset_within(region.iova, region.len, va, req.len)
-}
-
-/// The type of a memory window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WindowType {
-    /// Bound at will, used by any queue pair of its protection domain.
-    One,
-    /// Bound once until it is invalidated, used by the queue pair that bound it.
-    Two,
-}
-
-/// A request to bind a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BindReq {
-    /// Key of the window before.
-    pub mw: Key,
-    /// Key of the region.
-    pub mr: Key,
-    /// Protection domain of the queue pair.
-    pub pd: PdId,
-    /// Address, in the region, of the window's first byte.
-    pub addr: u64,
-    /// Length in bytes. With none, a window of type 1 is unbound.
-    pub len: u64,
-    /// Rights that the window gets.
-    pub access: Access,
-}
-
-/// The rights and attributes that a window may have.
-const WINDOW_ACCESS: Access = Access::REMOTE
-    .union(Access::LOCAL_WRITE)
-    .union(Access::MW_BIND)
-    .union(Access::ZERO_BASED)
-    .union(Access::ON_DEMAND)
-    .union(Access::FLUSH)
-    .union(Access::OPTIONAL);
-
-/// Checks whether a window can be bound.
-///
-/// `region` is the region that the request names, or `None` for a request without length.
-///
-/// # Errors
-///
-/// The first thing that is wrong. All of them complete the request alike.
-pub const fn check_bind(
-    window: &WindowView,
-    window_type: WindowType,
-    region: Option<&RegView>,
-    req: &BindReq,
-) -> Result<(), AccessFault> {
-    if window.key.get() != req.mw.get() {
-        return Err(AccessFault::Key);
-    }
-    if !WINDOW_ACCESS.contains(req.access) {
-        return Err(AccessFault::Rights);
-    }
-    match window_type {
-        WindowType::One => {
-            if !matches!(window.state, MrState::Valid) {
-                return Err(AccessFault::State);
-            }
-            // o10-36.2.2
-            if req.access.contains(Access::ZERO_BASED) {
-                return Err(AccessFault::Rights);
-            }
-        }
-        WindowType::Two => {
-            // o10-37.2.30
-            if !matches!(window.state, MrState::Free) {
-                return Err(AccessFault::State);
-            }
-            // o10-37.2.40
-            if req.len == 0 {
-                return Err(AccessFault::Bounds);
-            }
-        }
-    }
-    // C10-72
-    if window.pd.0 != req.pd.0 {
-        return Err(AccessFault::Pd);
-    }
-
-    if req.len == 0 {
-        return Ok(());
-    }
-    let Some(region) = region else {
-        return Err(AccessFault::Key);
-    };
-    if region.key.get() != req.mr.get() {
-        return Err(AccessFault::Key);
-    }
-    if !matches!(region.state, MrState::Valid) {
-        return Err(AccessFault::State);
-    }
-    if region.pd.0 != req.pd.0 {
-        return Err(AccessFault::Pd);
-    }
-    // C10-73
-    if !region.access.contains(Access::MW_BIND) || region.access.contains(Access::ZERO_BASED) {
-        return Err(AccessFault::Rights);
-    }
-    // C10-74
-    let writes = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
-    if req.access.intersects(writes) && !region.access.contains(Access::LOCAL_WRITE) {
-        return Err(AccessFault::Rights);
-    }
-    // C10-75
-    match offset_within(region.iova, region.len, req.addr, req.len) {
-        Ok(_) => Ok(()),
-        Err(fault) => Err(fault),
-    }
 }

@@ -30,8 +30,7 @@
 #![warn(missing_docs)]
 // Items are `pub` in a module that the kernel crate keeps private; the host crate exports them.
 #![allow(unreachable_pub)]
-// The vocabulary is that of the protocol, of which the driver uses a part; the tests use all of it.
-#![allow(dead_code)]
+// What is marked `cfg(not(MODULE))` is for the tests on the host.
 #![cfg_attr(
     not(test),
     deny(
@@ -67,6 +66,7 @@ pub mod sge;
 #[cfg(test)]
 mod sim;
 pub mod sport;
+pub mod sqrule;
 pub mod status;
 pub mod task;
 pub mod time;

@@ -24,9 +24,6 @@ impl Qpn {
     /// The bits that a queue pair number may have set.
     pub const MASK: u32 = 0x00ff_ffff;
 
-    /// The subnet management queue pair, which RoCE does not use.
-    pub const SMI: Self = Self(0);
-
     /// The general services queue pair.
     pub const GSI: Self = Self(1);
 

@@ -26,6 +26,7 @@ use super::wire::{
     IethHdr,
     Imm,
     RethHdr,
+    BTH_LEN,
     DEFAULT_PKEY,
     ICRC_LEN, //
 };
@@ -175,23 +176,40 @@ impl Output<'_> {
     }
 }
 
-/// Reads as much of a packet as it takes to find its queue pair.
+/// Reads as much of a packet, ICRC included, as it takes to find its queue pair.
 ///
-/// The checks are those that need no more than the base header; [`PacketInfo::parse`] does all.
+/// What this refuses [`PacketInfo::parse`] refuses too, for the same reason, and the other way round: a
+/// packet that a queue pair is given has the lengths that its opcode calls for.
 ///
 /// # Errors
 ///
-/// The reason to count if the packet is too short, of another version or of an unknown opcode.
+/// The reason to count if the packet is too short for its headers, pad and ICRC, has a payload where
+/// there is none, is of another version or of an unknown opcode.
+#[inline]
 pub fn peek(packet: &[u8]) -> Result<Peek, DropReason> {
+    let after_headers = |header_len: u16| {
+        packet
+            .len()
+            .checked_sub(usize::from(header_len).wrapping_add(ICRC_LEN))
+            .ok_or(DropReason::Truncated)
+    };
+    after_headers(BTH_LEN as u16)?;
     let mut rest = packet;
     let bth: &Bth = take(&mut rest)?;
 
     if bth.flags & Bth::TVER != 0 {
         return Err(DropReason::BadVersion);
     }
+    let opcode = Opcode::from_byte(bth.opcode).ok_or(DropReason::UnknownOpcode)?;
+    let pad = (bth.flags & Bth::PAD) >> Bth::PAD_SHIFT;
+    match after_headers(opcode.header_len())?.checked_sub(pad.into()) {
+        Some(0) => {}
+        Some(_) if opcode.may_have_payload() => {}
+        _ => return Err(DropReason::BadLength),
+    }
 
     Ok(Peek {
-        opcode: Opcode::from_byte(bth.opcode).ok_or(DropReason::UnknownOpcode)?,
+        opcode,
         dest_qpn: Qpn::new(bth.qpn.get()),
         psn: Psn::new(bth.apsn.get()),
         pkey: bth.pkey.get(),

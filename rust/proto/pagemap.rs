@@ -59,19 +59,9 @@ impl PageMap {
         Self::new(page_shift, (iova & mask) as u32)
     }
 
-    /// Returns the binary logarithm of the page size.
-    pub const fn page_shift(self) -> u32 {
-        self.page_shift
-    }
-
     /// Returns the page size in bytes.
     pub const fn page_size(self) -> u32 {
         1u32.wrapping_shl(self.page_shift)
-    }
-
-    /// Returns where in the first page the region begins.
-    pub const fn first_offset(self) -> u32 {
-        self.first_offset
     }
 
     /// Returns the place of the page that holds the byte at `offset`, and the byte's offset in it.
@@ -103,19 +93,5 @@ impl PageMap {
             offset: in_page,
             len: len.min(left),
         })
-    }
-
-    /// Returns how many pages a region of `len` bytes takes.
-    ///
-    /// Returns `None` if the region is too long to be expressed.
-    pub const fn pages(self, len: u64) -> Option<u64> {
-        let Some(last) = len.checked_sub(1) else {
-            return Some(0);
-        };
-        match self.locate(last) {
-            // The index is less than 2^54.
-            Some((index, _)) => Some(index.wrapping_add(1)),
-            None => None,
-        }
     }
 }

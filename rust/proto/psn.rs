@@ -16,6 +16,8 @@ macro_rules! sequence {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct $name(u32);
 
+        // Both kinds have the same operations, whichever of them each needs.
+        #[allow(dead_code)]
         impl $name {
             /// The bits that a sequence number may have set.
             pub const MASK: u32 = MASK;

@@ -86,6 +86,7 @@ pub enum Engine {
 
 impl QpState {
     /// All states.
+    #[cfg(not(MODULE))]
     pub const ALL: [Self; 7] = [
         Self::Reset,
         Self::Init,

@@ -342,9 +342,9 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
 
     /// Records that a run of packets was sent.
     ///
-    /// A packet that the local network stack refused counts as sent: for the peer it is lost like
-    /// any other, and the retries recover it. A run that is not the one that is offered now is
-    /// ignored.
+    /// A packet that the local network stack lost counts as sent: for the peer it is lost like any
+    /// other, and the retries recover it. If it is known that a full queue had no room for it, see
+    /// [`Sender::on_refused`]. A run that is not the one that is offered now is ignored.
     pub fn commit_tx(&mut self, tx: &PreparedTx, now: Instant) {
         let reliable = self.cfg.service == Service::Rc;
         let slot = self.slot_of(self.tx);
@@ -445,6 +445,36 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             .is_some_and(|entry| matches!(entry.state, EntryState::Posted | EntryState::Active));
         if offered && slot == self.slot_of(self.tx) {
             self.fail(self.tx, status);
+        }
+    }
+
+    /// Takes back that the packet with sequence number `psn`, and what was sent after it, was sent: a
+    /// queue of the local host had no room for it.
+    ///
+    /// They are offered again, which is no retry: the wire did not lose them. The wait for an answer
+    /// goes on, so that a queue that never has room again is an error in the end. A packet that is
+    /// acknowledged, or offered again already, is ignored.
+    pub fn on_refused(&mut self, psn: Psn) {
+        if self.mode != Mode::Running
+            || self.cfg.service != Service::Rc
+            || gap(psn, self.una) >= gap(self.nxt, self.una)
+        {
+            return;
+        }
+        let mut cursor = self.ack;
+        while let Some(entry) = self.entry(cursor) {
+            if entry.state == EntryState::Active
+                && gap(psn, entry.first) <= gap(entry.last, entry.first)
+            {
+                self.tx = cursor;
+                self.nxt = psn;
+                self.unrequested = 0;
+                return;
+            }
+            if cursor == self.tx {
+                return;
+            }
+            cursor = cursor.wrapping_add(1);
         }
     }
 

@@ -62,11 +62,6 @@ impl Resource {
         },
     };
 
-    /// Returns the first PSN of the answer.
-    pub const fn first(&self) -> Psn {
-        self.first
-    }
-
     /// Returns how the answer is repeated.
     pub const fn replay(&self) -> Replay {
         self.replay

@@ -87,6 +87,7 @@ impl Ring {
     }
 
     /// Returns how many elements can be added.
+    #[cfg(not(MODULE))]
     pub const fn free(self, producer: u32, consumer: u32) -> u32 {
         self.mask.wrapping_sub(self.count(producer, consumer))
     }

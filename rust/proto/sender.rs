@@ -61,6 +61,7 @@ use super::window::{
     SendCompletion,
     SendEntry, //
 };
+use super::wire::GSI_QKEY;
 use super::wr::{
     SendOp,
     SendWr,
@@ -82,9 +83,6 @@ pub const MAX_WINDOW: usize = 256;
 
 /// The longest message: IBA limits a message to 2^31 bytes.
 const MAX_MESSAGE: u32 = 1 << 31;
-
-/// The queue key of the general services queue pair.
-const GSI_QKEY: u32 = 0x8001_0000;
 
 /// The bit of a work request's queue key that stands for "use the queue pair's own".
 const QKEY_OF_QP: u32 = 0x8000_0000;
@@ -226,11 +224,6 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
             counts: SendCounts::default(),
             cfg,
         }
-    }
-
-    /// Returns what the sender knows about its queue pair.
-    pub fn config(&self) -> &SenderConfig {
-        &self.cfg
     }
 
     /// Takes over new attributes.
@@ -468,6 +461,7 @@ impl<E: DerefMut<Target = [SendEntry]>> Sender<E> {
     }
 
     /// Tells whether the queue only flushes.
+    #[cfg(not(MODULE))]
     pub fn is_broken(&self) -> bool {
         self.mode == Mode::Broken
     }

@@ -9,6 +9,8 @@ use super::aeth::NakCode;
 /// How a work request ended (`enum ib_wc_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
+// All of them, whether or not they arise here.
+#[allow(dead_code)]
 pub enum WcStatus {
     /// It was executed.
     Success = 0,
@@ -109,11 +111,6 @@ impl WcOpcode {
     /// Returns the number that kernel consumers use.
     pub const fn get(self) -> u32 {
         self as u32
-    }
-
-    /// Tells whether the completion is one of a receive queue.
-    pub const fn is_recv(self) -> bool {
-        matches!(self, Self::Recv | Self::RecvRdmaWithImm)
     }
 }
 

@@ -127,6 +127,7 @@ impl TaskState {
     }
 
     /// Tells whether no worker shall run.
+    #[cfg(not(MODULE))]
     pub const fn is_closed(self) -> bool {
         matches!(self, Self::Closed)
     }

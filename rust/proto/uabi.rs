@@ -57,8 +57,6 @@ pub mod wr_opcode {
     pub const FLUSH: u32 = 14;
     /// ATOMIC WRITE.
     pub const ATOMIC_WRITE: u32 = 15;
-    /// Fast registration; kernel only.
-    pub const REG_MR: u32 = 0x20;
 }
 
 /// Flags of send work requests (`enum ib_send_flags`).
@@ -81,8 +79,6 @@ pub mod wc_flag {
     pub const WITH_IMM: u32 = 1 << 1;
     /// A key was invalidated.
     pub const WITH_INVALIDATE: u32 = 1 << 2;
-    /// The network header type is valid; kernel only.
-    pub const WITH_NETWORK_HDR_TYPE: u32 = 1 << 6;
 }
 
 /// `struct rxe_global_route`.
@@ -108,6 +104,7 @@ pub struct GlobalRoute {
 #[repr(C)]
 pub struct SockAddr(pub [u8; 28]);
 
+#[cfg(not(MODULE))]
 impl SockAddr {
     /// Returns the address in a `struct sockaddr_in`.
     pub const fn ipv4(&self) -> [u8; 4] {

@@ -15,7 +15,6 @@
 
 use super::num::{
     Mtu,
-    Qpn,
     Slot, //
 };
 use super::psn::Psn;
@@ -24,10 +23,8 @@ use super::status::{
     WcStatus, //
 };
 use super::wr::{
-    SendFlags,
     SendOp,
-    SendWr,
-    UdTarget, //
+    SendWr, //
 };
 
 /// Returns how many packets `later` is after `earlier`, 0 to 2^24 - 1.
@@ -87,24 +84,7 @@ pub struct SendEntry {
 impl SendEntry {
     /// An unused entry, to fill a new window with.
     pub const EMPTY: Self = Self {
-        wr: SendWr {
-            wr_id: 0,
-            op: SendOp::Send,
-            flags: SendFlags {
-                signaled: false,
-                solicited: false,
-                fence: false,
-                inline: false,
-            },
-            length: 0,
-            num_sge: 0,
-            ud: UdTarget {
-                qpn: Qpn::new(0),
-                qkey: 0,
-                pkey_index: 0,
-                ah_num: 0,
-            },
-        },
+        wr: SendWr::EMPTY,
         first: Psn::new(0),
         last: Psn::new(0),
         state: EntryState::Posted,

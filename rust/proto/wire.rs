@@ -19,9 +19,6 @@ use zerocopy_derive::{
     Unaligned, //
 };
 
-/// The UDP port of RoCEv2.
-pub const UDP_PORT: u16 = 4791;
-
 /// The length of the invariant CRC at the end of a packet.
 pub const ICRC_LEN: usize = 4;
 

@@ -218,7 +218,8 @@ pub fn parse_send(slot: &[u8], qp_type: QpType, limits: &SendLimits) -> Result<S
             return Err(bad(BadWqeKind::Inline));
         }
         // An operand of an atomic write is there even if no inline data is allowed.
-        if stated > limits.max_inline.max(ATOMIC_LEN) {
+        let operand = matches!(op, SendOp::AtomicWrite { .. });
+        if stated > limits.max_inline && !operand {
             return Err(bad(BadWqeKind::Inline));
         }
         wr.length = stated;

@@ -194,6 +194,7 @@ impl SendOp {
     }
 
     /// Tells whether the local buffers are written, not read.
+    #[cfg(not(MODULE))]
     pub const fn writes_local(self) -> bool {
         matches!(
             self,
@@ -245,6 +246,28 @@ pub struct SendWr {
     pub num_sge: u8,
     /// Destination, for datagram queue pairs.
     pub ud: UdTarget,
+}
+
+impl SendWr {
+    /// A SEND of nothing, to fill unused places with.
+    pub const EMPTY: Self = Self {
+        wr_id: 0,
+        op: SendOp::Send,
+        flags: SendFlags {
+            signaled: false,
+            solicited: false,
+            fence: false,
+            inline: false,
+        },
+        length: 0,
+        num_sge: 0,
+        ud: UdTarget {
+            qpn: Qpn::new(0),
+            qkey: 0,
+            pkey_index: 0,
+            ah_num: 0,
+        },
+    };
 }
 
 /// A receive work request, checked.

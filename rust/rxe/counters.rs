@@ -9,6 +9,7 @@ use crate::{
     proto::counters::{
         Counter,
         DropReason,
+        Misuse,
         COUNT, //
     }, //
 };
@@ -28,6 +29,12 @@ const fn descriptors() -> [Descriptor; COUNT] {
     while i < DropReason::ALL.len() {
         let reason = DropReason::ALL[i];
         all[reason.index()] = Descriptor::new(reason.name());
+        i += 1;
+    }
+    i = 0;
+    while i < Misuse::ALL.len() {
+        let misuse = Misuse::ALL[i];
+        all[misuse.index()] = Descriptor::new(misuse.name());
         i += 1;
     }
     all

@@ -14,8 +14,14 @@
 
 use super::{
     device::RxeDev,
+    mapping::{
+        offer,
+        Mapping, //
+    },
     param,
     queue::ProducerRing,
+    sq::Proof,
+    sq_window::none_vec,
     verbs::Rxe, //
 };
 use crate::{
@@ -29,7 +35,6 @@ use crate::{
                 Operations,
                 Shell, //
             },
-            mmap,
             wc::{
                 Extra,
                 WorkCompletion, //
@@ -43,13 +48,15 @@ use crate::{
         }, //
     },
     proto::{
-        num::Qpn,
+        num::{
+            usize_from,
+            Qpn, //
+        },
         ring::Ring,
         status::CqOverflow,
         uabi::{
             wc_flag,
             CreateCqResp,
-            MmInfo,
             ResizeCqResp,
             UserCqe, //
         }, //
@@ -59,13 +66,11 @@ use core::mem::size_of;
 use kernel::{
     alloc::KVVec,
     impl_has_work,
-    new_mutex,
     new_work,
     prelude::*,
     sync::{
         new_spinlock_irq,
         Arc,
-        Mutex,
         SpinLockIrq, //
     },
     workqueue::{
@@ -85,9 +90,8 @@ pub struct Cq {
     handler: Handler,
     #[pin]
     state: SpinLockIrq<State>,
-    /// The process's way to the ring. Taken out when the queue is destroyed.
     #[pin]
-    mapping: Mutex<Option<mmap::Entry>>,
+    mapping: Mapping,
     #[pin]
     overflow: Work<Cq>,
 }
@@ -123,16 +127,21 @@ struct KernelRing {
     ring: Ring,
     producer: u32,
     consumer: u32,
-    slots: KVVec<Option<WorkCompletion>>,
+    slots: KVVec<Option<Completion>>,
+}
+
+/// A completion that waits for a kernel consumer.
+struct Completion {
+    wc: WorkCompletion,
+    /// What it proves about the send queue when it is polled.
+    proof: Option<Proof>,
 }
 
 impl KernelRing {
     fn new(entries: u32) -> Result<Self> {
         let ring = Ring::for_entries(entries, size_of::<WorkCompletion>() as u32).ok_or(EINVAL)?;
-        let mut slots = KVVec::new();
-        for _ in 0..=ring.capacity() {
-            slots.push(None, GFP_KERNEL)?;
-        }
+        let places = usize_from(ring.capacity()).wrapping_add(1);
+        let slots = none_vec(places)?;
         Ok(Self {
             ring,
             producer: 0,
@@ -145,7 +154,7 @@ impl KernelRing {
         self.ring.count(self.producer, self.consumer)
     }
 
-    fn push(&mut self, wc: WorkCompletion) -> Result<(), CqOverflow> {
+    fn push(&mut self, completion: Completion) -> Result<(), CqOverflow> {
         if self.ring.is_full(self.producer, self.consumer) {
             return Err(CqOverflow);
         }
@@ -153,7 +162,7 @@ impl KernelRing {
             .slots
             .get_mut(self.producer as usize)
             .ok_or(CqOverflow)?;
-        *slot = Some(wc);
+        *slot = Some(completion);
         self.producer = self.ring.next(self.producer);
         Ok(())
     }
@@ -162,9 +171,13 @@ impl KernelRing {
         if self.count() == 0 {
             return None;
         }
-        let wc = self.slots.get_mut(self.consumer as usize)?.take();
+        let completion = self.slots.get_mut(self.consumer as usize)?.take();
         self.consumer = self.ring.next(self.consumer);
-        wc
+        let Completion { wc, proof } = completion?;
+        if let Some(proof) = proof {
+            proof.polled();
+        }
+        Some(wc)
     }
 }
 
@@ -178,7 +191,8 @@ impl State {
 }
 
 impl Cq {
-    /// Adds a completion of queue pair `qpn`. Any context; other locks may be held.
+    /// Adds a completion of queue pair `qpn`, and with it what it proves about its send queue. Any context; other
+    /// locks may be held.
     ///
     /// Returns whether the consumer has to be told: then [`Cq::notify`] must be called.
     ///
@@ -190,13 +204,14 @@ impl Cq {
         qpn: Qpn,
         wc: &WorkCompletion,
         solicited: bool,
+        proof: Option<Proof>,
     ) -> Result<bool, CqOverflow> {
         let mut state = self.state.lock();
         let pushed = match &mut state.ring {
             Completed::User(ring) => ring
                 .push(&user_cqe(qpn, wc).to_bytes())
                 .map_err(|_| CqOverflow),
-            Completed::Kernel(ring) => ring.push(*wc),
+            Completed::Kernel(ring) => ring.push(Completion { wc: *wc, proof }),
         };
         if let Err(overflow) = pushed {
             let first = !core::mem::replace(&mut state.overflowed, true);
@@ -257,15 +272,6 @@ fn user_cqe(qpn: Qpn, wc: &WorkCompletion) -> UserCqe {
     cqe
 }
 
-/// What a process passes to `mmap(2)` to get at `entry`.
-pub(crate) fn mapping_info(entry: &mmap::Entry) -> Result<MmInfo> {
-    Ok(MmInfo {
-        offset: entry.offset().into(),
-        size: u32::try_from(entry.size())?.into(),
-        pad: 0.into(),
-    })
-}
-
 /// What the core's `ib_cq` owns.
 pub struct Handle {
     body: RcuArc<Cq>,
@@ -280,8 +286,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // The body may live a little longer, and then be freed where nothing may sleep.
-        let _mapping = self.body.mapping.lock().take();
+        self.body.mapping.close();
         self.body.dev.cqs.put();
     }
 }
@@ -298,10 +303,8 @@ fn make(
             udata.no_input()?;
             udata.require_output(size_of::<CreateCqResp>())?;
             let ring = ProducerRing::new(entries, USER_ELEMENT)?;
-            let mapping = udata.mmaps::<Rxe>()?.insert(ring.buf().clone())?;
-            udata.respond(&CreateCqResp {
-                mi: mapping_info(&mapping)?,
-            })?;
+            let (mapping, mi) = offer(&udata.mmaps::<Rxe>()?, ring.buf())?;
+            udata.respond(&CreateCqResp { mi })?;
             let capacity = ring.capacity();
             (Completed::User(ring), capacity, Some(mapping))
         }
@@ -321,7 +324,7 @@ fn make(
             dev: dev.clone(),
             handler,
             state <- new_spinlock_irq!(state, "rxe::Cq::state"),
-            mapping <- new_mutex!(mapping, "rxe::Cq::mapping"),
+            mapping <- Mapping::new(mapping),
             overflow <- new_work!("rxe::Cq::overflow"),
         }),
         GFP_KERNEL,
@@ -366,10 +369,8 @@ impl Operations for Handle {
         // Everything that can fail comes first; then the rings are exchanged in one step.
         let new = ProducerRing::new(entries, USER_ELEMENT)?;
         let capacity = new.capacity();
-        let mapping = udata.mmaps::<Rxe>()?.insert(new.buf().clone())?;
-        udata.respond(&ResizeCqResp {
-            mi: mapping_info(&mapping)?,
-        })?;
+        let (mapping, mi) = offer(&udata.mmaps::<Rxe>()?, new.buf())?;
+        udata.respond(&ResizeCqResp { mi })?;
         let mut state = cq.body.state.lock();
         let result = match &mut state.ring {
             Completed::User(ring) if ring.count() <= entries => ring.resize(new),
@@ -378,7 +379,7 @@ impl Operations for Handle {
         drop(state);
         // The memory of either ring is freed without the lock.
         let _old = result.map_err(|(e, _unused)| e)?;
-        let _old_mapping = cq.body.mapping.lock().replace(mapping);
+        cq.body.mapping.replace(mapping);
         Ok(capacity)
     }
 

@@ -38,7 +38,8 @@ use crate::{
         counters::{
             self,
             Counter,
-            DropReason, //
+            DropReason,
+            Misuse, //
         },
         num::{
             Mtu,
@@ -188,6 +189,19 @@ impl RxeDev {
         if n != 0 {
             self.counters.add(counter.index(), n);
         }
+    }
+
+    /// Counts `n` packets that were dropped by the engine of a queue pair. Any context.
+    #[inline]
+    pub(crate) fn count_drops(&self, reason: DropReason, n: u32) {
+        if n != 0 {
+            self.counters.add(reason.index(), n.into());
+        }
+    }
+
+    /// Counts what a consumer does. Any context.
+    pub(crate) fn count_misuse(&self, misuse: Misuse, n: u64) {
+        self.counters.add(misuse.index(), n);
     }
 
     /// Counts a packet that was ignored. Any context.

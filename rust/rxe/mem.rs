@@ -5,8 +5,10 @@
 //! Every access finds its region by the key, checks it against the registration that is live at this
 //! moment, and holds the registration until the bytes are copied. So nothing is accessed after an
 //! invalidation or deregistration has returned. An access is at most as long as the slice that it is
-//! given, which is one packet's payload; it neither sleeps nor allocates, and may be made in any
-//! context.
+//! given, which is one packet's payload.
+//!
+//! Accesses are made by the workers of queue pairs, which may sleep. An access sleeps only if its region is one whose
+//! pages are brought in on demand; all others are made under RCU, and would do in any context.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +18,8 @@ use super::{
     mr::{
         Mr,
         Registration, //
-    }, //
+    },
+    mw::Binding, //
 };
 use crate::{
     abstractions::{
@@ -119,6 +122,11 @@ impl<'a> Request<'a> {
             .regions
             .get(self.req.key.index(), &guard)
             .ok_or(AccessFault::Key)?;
+        if region.is_on_demand() {
+            let region = region.upgrade().ok_or(AccessFault::Key)?;
+            drop(guard);
+            return self.perform_in_region(&region, run);
+        }
         self.perform_in_region(&region, run)
     }
 
@@ -145,6 +153,24 @@ impl<'a> Request<'a> {
             .get(self.req.key.index(), &guard)
             .ok_or(AccessFault::Key)?;
         let bound = window.enter().ok_or(AccessFault::State)?;
+        let region = bound.region().ok_or(AccessFault::State)?;
+        if region.is_on_demand() {
+            let window = window.upgrade().ok_or(AccessFault::Key)?;
+            drop(bound);
+            drop(guard);
+            let bound = window.enter().ok_or(AccessFault::State)?;
+            return self.perform_in_binding(&bound, qpn, run);
+        }
+        self.perform_in_binding(&bound, qpn, run)
+    }
+
+    #[inline]
+    fn perform_in_binding<R>(
+        &self,
+        bound: &Binding,
+        qpn: Qpn,
+        run: impl FnOnce(&Registration, u64) -> Result<R, AccessFault>,
+    ) -> Result<R, AccessFault> {
         let region = bound.region().ok_or(AccessFault::State)?;
         let live = region.enter().ok_or(AccessFault::State)?;
         let offset = memkey::check_window(bound.view(), live.view(), qpn, &self.req)?;

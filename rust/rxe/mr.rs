@@ -20,9 +20,14 @@
 
 #![forbid(unsafe_code)]
 
+mod fast_reg;
+mod odp;
 mod registration;
 
-pub use self::registration::Registration;
+pub use self::{
+    fast_reg::FastReg,
+    registration::Registration, //
+};
 
 use self::registration::Memory;
 use crate::{
@@ -41,8 +46,7 @@ use crate::{
         },
         sync::{
             Entered,
-            Gated,
-            RcuArc, //
+            Gated, //
         }, //
     },
     proto::{
@@ -79,6 +83,7 @@ const USER_ACCESS: Access = Access::REMOTE
     .union(Access::LOCAL_WRITE)
     .union(Access::MW_BIND)
     .union(Access::FLUSH)
+    .union(Access::ON_DEMAND)
     .union(Access::OPTIONAL);
 
 /// Rights that REG_MR may give. Flushing to persistence is left out: whether the pages are persistent
@@ -94,6 +99,7 @@ const FAST_ACCESS: Access = Access::REMOTE
 enum Kind {
     Dma,
     User,
+    OnDemand,
     Fast,
 }
 
@@ -139,50 +145,6 @@ impl Control {
             .iter_mut()
             .map(|(label, _)| label)
             .find(|label| label.mapping == number)
-    }
-}
-
-/// A REG_MR request between its post and its execution. It is for the pages that were mapped last when
-/// it was posted, and for the address that the consumer chose by then.
-pub struct FastReg {
-    region: RcuArc<Mr>,
-    mapping: u64,
-    iova: u64,
-}
-
-impl FastReg {
-    /// Takes what the post of a request for `region` refers to. Any context.
-    pub fn new(region: RcuArc<Mr>, iova: u64) -> Self {
-        let mut control = region.control.lock();
-        let mapping = control.mapped;
-        if let Some(label) = control.label(mapping) {
-            label.posted = label.posted.saturating_add(1);
-        }
-        drop(control);
-        Self {
-            region,
-            mapping,
-            iova,
-        }
-    }
-
-    /// Executes the request for a queue pair of protection domain `pd`. Any context.
-    ///
-    /// # Errors
-    ///
-    /// Why the region stays free. The request completes with `LOC_QP_OP_ERR`.
-    pub fn register(&self, pd: PdId, key: Key, access: Access) -> Result<(), AccessFault> {
-        self.region
-            .register(pd, key, access, self.mapping, self.iova)
-    }
-}
-
-impl Drop for FastReg {
-    fn drop(&mut self) {
-        let mut control = self.region.control.lock();
-        if let Some(label) = control.label(self.mapping) {
-            label.posted = label.posted.saturating_sub(1);
-        }
     }
 }
 
@@ -262,20 +224,20 @@ impl Mr {
         memory: &UserMemory<'_>,
         iova: u64,
     ) -> Result<impl PinInit<Self>> {
-        let (umem, map) = pin(memory, iova, access)?;
+        let (kind, memory, map) = take(memory, iova, access)?;
         let view = RegView {
             key: first_key(index),
             state: MrState::Valid,
             pd,
             access,
             iova,
-            len: umem.blocks().length(),
+            len: memory.length(),
         };
         Ok(Self::new(
-            Kind::User,
+            kind,
             view,
             map,
-            Memory::Pinned(umem),
+            memory,
             [const { Blocks::empty() }; SPARE],
         ))
     }
@@ -448,7 +410,7 @@ impl Mr {
         pd: Option<PdId>,
         access: Option<Access>,
     ) -> Result {
-        if self.kind != Kind::User {
+        if !matches!(self.kind, Kind::User | Kind::OnDemand) {
             return Err(EINVAL);
         }
         // The core lets no other verb touch the region meanwhile, so this stays true.
@@ -456,18 +418,24 @@ impl Mr {
         let access = access.unwrap_or(old.access);
         let pd = pd.unwrap_or(old.pd);
         check_user_access(access)?;
+        if access.contains(Access::ON_DEMAND) != self.is_on_demand() {
+            return Err(EOPNOTSUPP);
+        }
         let new = match &memory {
             Some((memory, iova)) => {
-                let (umem, map) = pin(memory, *iova, access)?;
-                Some((umem, map, *iova))
+                let (_, memory, map) = take(memory, *iova, access)?;
+                Some((memory, map, *iova))
             }
             None => {
                 let live = self.live.enter().ok_or(EINVAL)?;
-                let Memory::Pinned(umem) = &live.memory else {
-                    return Err(EINVAL);
-                };
-                umem.check_access(access.bits())?;
-                check_persistence(umem, access)?;
+                match &live.memory {
+                    Memory::Pinned(umem) => {
+                        umem.check_access(access.bits())?;
+                        check_persistence(umem, access)?;
+                    }
+                    Memory::OnDemand(umem) => umem.check_access(access.bits())?,
+                    Memory::None | Memory::All(_) | Memory::Fast(_) => return Err(EINVAL),
+                }
                 None
             }
         };
@@ -479,11 +447,11 @@ impl Mr {
         let changed = self.live.with_closed(|live| {
             live.view.pd = pd;
             live.view.access = access;
-            let before = new.map(|(umem, map, iova)| {
+            let before = new.map(|(memory, map, iova)| {
                 live.view.iova = iova;
-                live.view.len = umem.blocks().length();
+                live.view.len = memory.length();
                 live.map = map;
-                mem::replace(&mut live.memory, Memory::Pinned(umem))
+                mem::replace(&mut live.memory, memory)
             });
             (live.view, before)
         });
@@ -573,13 +541,17 @@ impl Mr {
     }
 }
 
-/// Pins user memory and finds how the region lies in its blocks.
-fn pin(memory: &UserMemory<'_>, iova: u64, access: Access) -> Result<(Umem, PageMap)> {
+/// Takes hold of user memory, and finds how the region lies in its blocks if it has blocks.
+fn take(memory: &UserMemory<'_>, iova: u64, access: Access) -> Result<(Kind, Memory, PageMap)> {
     check_user_access(access)?;
+    if access.contains(Access::ON_DEMAND) {
+        let umem = memory.on_demand(access.bits())?;
+        return Ok((Kind::OnDemand, Memory::OnDemand(umem), PageMap::default()));
+    }
     let umem = memory.pin(iova, access.bits())?;
     check_persistence(&umem, access)?;
     let map = PageMap::for_address(umem.blocks().shift(), iova).ok_or(EINVAL)?;
-    Ok((umem, map))
+    Ok((Kind::User, Memory::Pinned(umem), map))
 }
 
 /// Refuses rights that user regions cannot have.
@@ -591,7 +563,8 @@ fn check_user_access(access: Access) -> Result {
     }
 }
 
-/// Refuses the right to flush to persistence unless all the memory is persistent.
+/// Refuses the right to flush to persistence unless all the memory is persistent. Memory that is not pinned has no pages to
+/// ask about; whether they are persistent is found out when they are flushed.
 fn check_persistence(umem: &Umem, access: Access) -> Result {
     if access.contains(Access::FLUSH_PERSISTENT) && !umem.blocks().is_persistent() {
         return Err(EINVAL);

@@ -24,16 +24,26 @@ use crate::{
         rdma::{
             self,
             mr::{
+                Advice,
                 Rereg,
                 ScatterMap, //
             },
             mw::Kind,
             umem::UserMemory,
+            umem_odp::Want,
+            wr::Sge,
             UserData, //
         },
         sync::RcuArc, //
     },
-    proto::{bind::WindowType, memkey::Access},
+    proto::{
+        bind::WindowType,
+        memkey::{
+            Access,
+            AccessReq, //
+        },
+        num::Key, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -91,6 +101,45 @@ impl rdma::mr::Operations for Region {
         let pd = change.pd.map(|pd| pd.body().id());
         let access = change.access.map(Access::from_bits);
         self.body.reregister(change.memory, pd, access)
+    }
+
+    fn advise(pd: &Pd, advice: Advice, wait: bool, list: &[Sge]) -> Result {
+        let dev = pd.body().dev();
+        let (access, want) = match advice {
+            Advice::Prefetch => (Access::NONE, Want::Read),
+            Advice::PrefetchWrite => (Access::LOCAL_WRITE, Want::Write),
+            Advice::PrefetchNoFault => (Access::NONE, Want::Present),
+        };
+        let mut ranges = KVVec::with_capacity(list.len(), GFP_KERNEL_ACCOUNT)?;
+        for sge in list {
+            let key = Key::new(sge.lkey());
+            let req = AccessReq {
+                key,
+                pd: pd.body().id(),
+                va: sge.addr(),
+                len: sge.length().into(),
+                access,
+            };
+            let region = dev.keys.region(key).ok_or(EINVAL)?;
+            region.check_prefetch(&req)?;
+            ranges
+                .push_within_capacity((region, req, sge.length()))
+                .map_err(|_| ENOMEM)?;
+        }
+        let run = move || -> Result {
+            for (region, req, len) in &ranges {
+                region.prefetch(req, *len, want)?;
+            }
+            Ok(())
+        };
+        if wait {
+            return run();
+        }
+        // The regions may end meanwhile; then there is nothing to do. Nobody asks for the result.
+        dev.workers().try_spawn(GFP_KERNEL_ACCOUNT, move || {
+            let _ = run();
+        })?;
+        Ok(())
     }
 
     fn map_sg(&self, map: ScatterMap<'_>) -> Result<usize> {

@@ -6,9 +6,13 @@
 
 use super::keys;
 use crate::{
-    abstractions::rdma::port::{
-        device_cap,
-        kernel_cap, //
+    abstractions::rdma::{
+        port::{
+            device_cap,
+            kernel_cap,
+            odp_cap, //
+        },
+        umem_odp, //
     },
     proto::num::Mtu, //
 };
@@ -108,7 +112,39 @@ pub(crate) const DEVICE_CAPS: u64 = device_cap::BAD_PKEY_CNTR
 pub(crate) const PORT_CAPS: u32 = 1 << 16;
 
 /// What the device can do for the kernel.
-pub(crate) const KERNEL_CAPS: u64 = kernel_cap::ALLOW_USER_UNREG;
+pub(crate) const KERNEL_CAPS: u64 = if umem_odp::SUPPORTED {
+    kernel_cap::ALLOW_USER_UNREG | kernel_cap::ON_DEMAND_PAGING
+} else {
+    kernel_cap::ALLOW_USER_UNREG
+};
+
+/// On-demand paging: that it is there, for explicit regions.
+pub(crate) const ODP: u64 = if umem_odp::SUPPORTED {
+    odp_cap::SUPPORT
+} else {
+    0
+};
+
+/// What RC queue pairs may use it for: all that they do.
+pub(crate) const ODP_RC: u32 = if umem_odp::SUPPORTED {
+    odp_cap::SEND
+        | odp_cap::RECV
+        | odp_cap::WRITE
+        | odp_cap::READ
+        | odp_cap::ATOMIC
+        | odp_cap::SRQ_RECV
+        | odp_cap::FLUSH
+        | odp_cap::ATOMIC_WRITE
+} else {
+    0
+};
+
+/// What UD queue pairs may use it for.
+pub(crate) const ODP_UD: u32 = if umem_odp::SUPPORTED {
+    odp_cap::SEND | odp_cap::RECV | odp_cap::SRQ_RECV
+} else {
+    0
+};
 
 /// Page sizes of memory regions, one bit each.
 pub(crate) const PAGE_SIZE_CAP: u64 = 0xffff_f000;

@@ -14,9 +14,15 @@
 
 #![forbid(unsafe_code)]
 
+mod modify;
+
 use super::{
     cq::Cq,
     device::RxeDev,
+    hop::{
+        self,
+        Side, //
+    },
     pd::Pd,
     qp_attr,
     qpio::{
@@ -25,39 +31,27 @@ use super::{
         RECV_WORK,
         SEND_WORK, //
     },
-    recv::{
-        self,
-        RecvSide, //
-    },
+    recv::RecvSide,
     rq::{
         RecvQueue,
         Taken, //
     },
-    send::{
-        self,
-        SendSide, //
-    },
+    send::SendSide,
     sq::{
         Handles,
         SendQueue,
         SqParam, //
     },
     sq_window::Window,
-    tx::{
-        Destination,
-        PathAttr, //
-    },
     verbs::Rxe, //
 };
 use crate::{
     abstractions::{
         rdma::{
-            ah::AhAttr,
             event,
             mmap,
             qp::{
                 Attr,
-                AttrMask,
                 Cap,
                 Handler,
                 Token, //
@@ -67,6 +61,7 @@ use crate::{
         sync::RcuArc, //
     },
     proto::{
+        counters::Misuse,
         num::{
             PdId,
             Qpn, //
@@ -75,13 +70,11 @@ use crate::{
             QpState,
             QpType, //
         },
-        resources::Resource,
         responder::Responder,
         sender::{
             Sender,
             MAX_WINDOW, //
         },
-        sport,
         status::QpEvent,
         time::Duration,
         window::SendEntry, //
@@ -151,7 +144,7 @@ impl WorkItem<SEND_WORK> for Qp {
     type Pointer = RcuArc<Self>;
 
     fn run(this: RcuArc<Self>) {
-        QpIo::run_send(this, send::run);
+        hop::run(this, Side::Send);
     }
 }
 
@@ -159,7 +152,7 @@ impl WorkItem<RECV_WORK> for Qp {
     type Pointer = RcuArc<Self>;
 
     fn run(this: RcuArc<Self>) {
-        QpIo::run_recv(this, recv::run);
+        hop::run(this, Side::Recv);
     }
 }
 
@@ -316,21 +309,6 @@ impl Qp {
     }
 }
 
-/// Makes the destination of the packets of a connected queue pair.
-///
-/// # Errors
-///
-/// `EINVAL` if the two addresses are of different protocols.
-fn connected(ah: &AhAttr, qpn: Qpn, peer: Qpn) -> Result<Destination> {
-    let source = ah.sgid.clone().ok_or(EINVAL)?;
-    let attr = PathAttr {
-        traffic_class: ah.traffic_class,
-        hop_limit: ah.hop_limit,
-        source_port: sport::of_connection(ah.flow_label, qpn.get(), peer.get()),
-    };
-    Destination::new(source, ah.dgid, attr).map_err(|_| EINVAL)
-}
-
 /// What a queue pair is made of.
 pub(crate) struct Parts {
     pub(crate) pd: RcuArc<Pd>,
@@ -450,142 +428,6 @@ impl Qp {
         Ok(qp)
     }
 
-    /// Changes attributes and state.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` or `EOPNOTSUPP`, see [`qp_attr`]; `ENOMEM`. Then nothing has changed.
-    pub(crate) fn modify(this: &RcuArc<Self>, new: &Attr, mask: AttrMask) -> Result {
-        let qp = &**this;
-        qp_attr::check(qp, new, mask)?;
-        let mut attr = qp.attr.lock();
-
-        // Everything that can fail comes before anything that changes.
-        let mut storage = match mask.contains(AttrMask::MAX_DEST_RD_ATOMIC) {
-            true => Some(KVVec::from_elem(
-                Resource::UNUSED,
-                new.max_dest_rd_atomic.into(),
-                GFP_KERNEL,
-            )?),
-            false => None,
-        };
-        let peer = match mask.contains(AttrMask::DEST_QPN) {
-            true => Qpn::new(new.dest_qpn),
-            false => Qpn::new(attr.dest_qpn),
-        };
-        let mut paths = match mask.contains(AttrMask::AV) {
-            true => Some((
-                connected(&new.ah, qp.qpn, peer)?,
-                connected(&new.ah, qp.qpn, peer)?,
-            )),
-            false => None,
-        };
-
-        let mut send = qp.send.lock();
-        let mut recv = qp.recv.lock();
-        let from = qp.state();
-        let to = qp_attr::transition(
-            qp.param.qp_type,
-            from,
-            from == QpState::Sqd && !send.engine.is_drained(),
-            new,
-            mask,
-        )?;
-
-        if from == QpState::Sqe && to == QpState::Rts && !send.engine.is_empty() {
-            // What was posted before the failure has not been flushed yet.
-            return Err(EBUSY);
-        }
-
-        if to == QpState::Reset {
-            let cap = attr.cap;
-            *attr = Attr {
-                cap,
-                ..qp_attr::initial()
-            };
-        }
-        qp_attr::merge(&mut attr, new, mask);
-        let mtu = qp.dev.active_mtu();
-        let qp_type = qp.param.qp_type;
-        let sender = qp_attr::sender_config(qp_type, qp.qpn, mtu, &attr);
-        let announce = matches!(to, QpState::Init | QpState::Rtr);
-        let responder = qp_attr::responder_config(qp_type, mtu, &attr, announce);
-
-        // The old storage is freed at the end, without the locks.
-        let _old = storage
-            .take()
-            .map(|storage| recv.engine.replace_storage(storage));
-        if let Some((for_requests, for_answers)) = paths.take() {
-            qp.io
-                .set_peer(for_requests.addresses(), for_requests.ifindex());
-            send.destination = Some(for_requests);
-            recv.destination = Some(for_answers);
-        }
-        if mask.contains(AttrMask::QKEY) {
-            qp.io.set_qkey(attr.qkey);
-        }
-        qp.peer_qpn.store(attr.dest_qpn, Relaxed);
-
-        match (from, to) {
-            (_, QpState::Reset) => {
-                send.reset(qp);
-                recv.reset(qp);
-                send.engine.reconfigure(sender);
-                recv.engine.reset(responder);
-            }
-            (QpState::Init, QpState::Rtr) => {
-                recv.engine.reset(responder);
-                send.engine.reconfigure(sender);
-            }
-            (_, QpState::Err) => {
-                send.engine.enter_error();
-                recv.engine.enter_error();
-            }
-            (QpState::Sqe, QpState::Rts) => {
-                send.engine.recover();
-                send.engine.reconfigure(sender);
-                recv.engine.reconfigure(responder);
-            }
-            (_, QpState::Sqd) => {
-                send.engine.set_draining(true);
-                send.notify_drained = from == QpState::Rts && attr.sqd_async_notify;
-                send.engine.reconfigure(sender);
-                recv.engine.reconfigure(responder);
-            }
-            (_, _) => {
-                send.engine.set_draining(false);
-                send.engine.reconfigure(sender);
-                recv.engine.reconfigure(responder);
-            }
-        }
-        // Last: from now on the workers and the receive path act on what was set above.
-        qp.set_state(to);
-        drop(recv);
-        drop(send);
-        drop(attr);
-        if to != from || to == QpState::Err {
-            Self::kick_send(this);
-            Self::kick_recv(this);
-        }
-        Ok(())
-    }
-
-    /// Returns the attributes.
-    pub(crate) fn query(&self) -> Attr {
-        let mut attr = self.attr.lock().clone();
-        let send = self.send.lock();
-        let recv = self.recv.lock();
-        let state = self.state();
-        attr.state = qp_attr::verbs_state_of(state);
-        attr.cur_state = attr.state;
-        if state != QpState::Reset && state != QpState::Init {
-            attr.rq_psn = recv.engine.expected_psn().get();
-            attr.sq_psn = send.engine.sq_psn().get();
-        }
-        attr.sq_draining = state == QpState::Sqd && !send.engine.is_drained();
-        attr
-    }
-
     /// Ends the queue pair: when this returns, nothing uses what its consumer owns.
     ///
     /// Each step says what it ends and why it does not come back.
@@ -598,8 +440,10 @@ impl Qp {
         qp.dev.qps.remove(qp.qpn.get());
         // 3. With each lock, the worker that held it has finished its step, and later ones see step 1. So no engine
         //    does anything any more, and what it holds can go: in process context, unlike the body.
+        let wanted = qp.io.want();
         qp.send.lock().reset(qp);
         qp.recv.lock().reset(qp);
+        drop(wanted);
         //    That goes for the addresses in the attributes too: they are entries of the GID table.
         *qp.attr.lock() = qp_attr::initial();
         // 4. The timer is armed by the send worker only, that is, not any more; packets that the network device
@@ -615,7 +459,8 @@ impl Qp {
     /// `EINVAL` if the state does not permit it or a request is not valid; `ENOMEM` if the queue is full.
     pub(crate) fn post_send(this: &RcuArc<Self>, wrs: &mut wr::SendWrs<'_, Rxe>) -> Result {
         let qp = &**this;
-        if qp.io.is_closed() || !qp.state().may_post_send() {
+        let state = qp.state();
+        if qp.io.is_closed() || !state.may_post_send() {
             // The request that the error is about.
             let _ = wrs.next();
             return Err(EINVAL);
@@ -626,11 +471,15 @@ impl Qp {
                 Ok(())
             }
             SendQueue::Kernel(sq) => {
-                let (taken, result) = sq.post(&qp.param, wrs);
-                if taken != 0 {
+                let posted = sq.post(&qp.param, wrs, state == QpState::Rts);
+                if posted.taken != 0 {
                     Self::kick_send(this);
                 }
-                result
+                if posted.unproven != 0 {
+                    qp.dev
+                        .count_misuse(Misuse::UnprovenPost, posted.unproven.into());
+                }
+                posted.result
             }
         }
     }

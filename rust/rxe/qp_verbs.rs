@@ -6,6 +6,7 @@
 
 use super::{
     device::RxeDev,
+    mapping::offer,
     param,
     qp::{
         Handle,
@@ -30,7 +31,6 @@ use super::{
 };
 use crate::{
     abstractions::rdma::{
-        mmap,
         qp::{
             Attr,
             AttrMask,
@@ -53,7 +53,6 @@ use crate::{
         qpstate::QpType,
         uabi::{
             CreateQpResp,
-            MmInfo,
             RECV_DATA_OFFSET,
             SEND_DATA_OFFSET,
             SGE_SIZE, //
@@ -108,7 +107,8 @@ impl Operations for Handle {
                 let slot = SEND_DATA_OFFSET.wrapping_add(usize_from(param.limits.max_inline));
                 let depth = &mut init.cap.max_send_wr;
                 let ring = user_ring(depth, slot, SEND_DATA_OFFSET)?;
-                response.sq_mi = offer(mmaps, &ring, sq_entry)?;
+                let (entry, mi) = offer(mmaps, ring.buf())?;
+                (*sq_entry, response.sq_mi) = (Some(entry), mi);
                 let size = ring.elem_size();
                 (SendQueue::User(UserSq { ring }), size)
             }
@@ -132,7 +132,8 @@ impl Operations for Handle {
                 let slot = RECV_DATA_OFFSET.wrapping_add(list);
                 let depth = &mut init.cap.max_recv_wr;
                 let ring = user_ring(depth, slot, RECV_DATA_OFFSET)?;
-                response.rq_mi = offer(mmaps, &ring, rq_entry)?;
+                let (entry, mi) = offer(mmaps, ring.buf())?;
+                (*rq_entry, response.rq_mi) = (Some(entry), mi);
                 let taken = Taken::new(max_recv_sge, ring.elem_size())?;
                 let rq = UserRq {
                     ring,
@@ -251,20 +252,4 @@ fn user_ring(depth: &mut u32, slot: usize, head: usize) -> Result<ConsumerRing> 
     let ring = ConsumerRing::new(*depth, slot, head)?;
     *depth = ring.capacity();
     Ok(ring)
-}
-
-/// Offers a ring for mapping.
-fn offer(
-    mmaps: &Arc<mmap::Table>,
-    ring: &ConsumerRing,
-    entry: &mut Option<mmap::Entry>,
-) -> Result<MmInfo> {
-    let offered = mmaps.insert(ring.buf().clone())?;
-    let info = MmInfo {
-        offset: offered.offset().into(),
-        size: u32::try_from(ring.buf().len()).map_err(|_| EINVAL)?.into(),
-        pad: 0.into(),
-    };
-    *entry = Some(offered);
-    Ok(info)
 }

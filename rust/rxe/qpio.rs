@@ -7,10 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    task::{
-        Progress,
-        Task, //
-    },
+    task::Task,
     tx::Addresses, //
 };
 use crate::{
@@ -122,6 +119,8 @@ impl<T: Endpoint> TimerCallback for T {
 pub(crate) struct QpIo<T: Endpoint> {
     /// Which packets are admitted: [`REQUESTS`], [`RESPONSES`], [`CLOSED`].
     gate: Atomic<u32>,
+    /// How many verbs want the locks that the workers hold.
+    wanted: Atomic<u32>,
     qp_type: QpType,
     /// The queue key of a datagram queue pair.
     qkey: Atomic<u32>,
@@ -132,9 +131,9 @@ pub(crate) struct QpIo<T: Endpoint> {
     /// Packets for the requester.
     pub(crate) responses: SkbQueue,
     /// The worker of requester and completer.
-    send_task: Task<SEND_WORK>,
+    pub(crate) send_task: Task<SEND_WORK>,
     /// The worker of the responder.
-    recv_task: Task<RECV_WORK>,
+    pub(crate) recv_task: Task<RECV_WORK>,
     /// Packets in the network stack.
     pub(crate) credits: TxCredits<T>,
     #[pin]
@@ -150,6 +149,7 @@ impl<T: Endpoint> QpIo<T> {
     pub(crate) fn new(qp_type: QpType) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             gate: Atomic::new(0),
+            wanted: Atomic::new(0),
             qp_type,
             qkey: Atomic::new(0),
             peer: Peer::new(),
@@ -241,14 +241,9 @@ impl<T: Endpoint> QpIo<T> {
         }
     }
 
-    /// Hands an admitted packet to the worker that it is for. Any context.
+    /// Queues an admitted packet for the worker that it is for, and leaves it to the caller to kick that. Any context.
     #[inline]
-    pub(crate) fn deliver(
-        &self,
-        this: Borrowed<'_, T>,
-        request: bool,
-        skb: RxSkb,
-    ) -> Result<(), DropReason> {
+    pub(crate) fn push(&self, request: bool, skb: RxSkb) -> Result<(), DropReason> {
         let queue = if request {
             &self.requests
         } else {
@@ -257,13 +252,7 @@ impl<T: Endpoint> QpIo<T> {
         queue.push(skb).map_err(|(error, _skb)| match error {
             PushError::Full => DropReason::QueueFull,
             PushError::Closed => DropReason::QpClosing,
-        })?;
-        if request {
-            self.kick_recv(this);
-        } else {
-            self.kick_send(this);
-        }
-        Ok(())
+        })
     }
 
     /// Says that the requester or completer has something to do. Any context.
@@ -276,16 +265,6 @@ impl<T: Endpoint> QpIo<T> {
     #[inline]
     pub(crate) fn kick_recv(&self, this: Borrowed<'_, T>) {
         self.recv_task.kick(this, this.queue());
-    }
-
-    /// Runs the send worker. Called by its work item.
-    pub(crate) fn run_send(this: RcuArc<T>, work: impl FnMut(&RcuArc<T>) -> Progress) {
-        Task::run(this, |t| &t.io().send_task, T::queue, work);
-    }
-
-    /// Runs the receive worker. Called by its work item.
-    pub(crate) fn run_recv(this: RcuArc<T>, work: impl FnMut(&RcuArc<T>) -> Progress) {
-        Task::run(this, |t| &t.io().recv_task, T::queue, work);
     }
 
     /// Tells whether the requester may send one more packet; if not, its worker will be kicked.
@@ -323,6 +302,19 @@ impl<T: Endpoint> QpIo<T> {
         self.gate.load(Acquire) & CLOSED != 0
     }
 
+    /// Has the workers release their locks soon, until the result is dropped: verbs do not wait for all
+    /// that a worker has to do.
+    pub(crate) fn want(&self) -> Wanted<'_> {
+        self.wanted.add(1, Relaxed);
+        Wanted(&self.wanted)
+    }
+
+    /// Tells whether somebody waits for the locks that workers hold.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Relaxed) != 0
+    }
+
     /// Says whom to wake when packets leave the network stack: the owner, which is kept alive by this until
     /// [`QpIo::shutdown`].
     pub(crate) fn attach(&self, this: RcuArc<T>) {
@@ -335,6 +327,15 @@ impl<T: Endpoint> QpIo<T> {
     pub(crate) fn shutdown(&self) {
         self.timer.shutdown_sync();
         self.credits.detach();
+    }
+}
+
+/// A verb that wants the locks of a queue pair.
+pub(crate) struct Wanted<'a>(&'a Atomic<u32>);
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

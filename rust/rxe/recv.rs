@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
+    hop::Hop,
     mem::{
         self,
         Cursor, //
@@ -37,8 +38,12 @@ use crate::{
         sync::RcuArc, //
     },
     proto::{
-        counters::Counter,
+        counters::{
+            Counter,
+            DropReason, //
+        },
         effect::{
+            Disposition,
             Effect,
             Input,
             RecvCompletion,
@@ -147,17 +152,17 @@ impl After {
     }
 }
 
-/// One run of the worker.
-pub(crate) fn run(qp: &RcuArc<Qp>) -> Progress {
+/// One run of the worker. `hop` takes a worker of this device that is to run next.
+pub(crate) fn run(qp: &RcuArc<Qp>, hop: &mut Hop) -> Progress {
     let mut after = After::default();
     let progress = {
         let mut side = qp.recv_side().lock();
         if qp.io().is_closed() {
             return Progress::Done;
         }
-        let progress = work(qp, &mut side, &mut after);
+        let progress = work(qp, &mut side, hop, &mut after);
         if let Some(to) = side.destination.as_mut() {
-            tx::flush(qp, to);
+            tx::flush(qp, to, hop);
         }
         take_counts(qp, &mut side);
         progress
@@ -174,7 +179,7 @@ pub(crate) fn run(qp: &RcuArc<Qp>) -> Progress {
     progress
 }
 
-fn work(qp: &Qp, side: &mut RecvSide, after: &mut After) -> Progress {
+fn work(qp: &Qp, side: &mut RecvSide, hop: &mut Hop, after: &mut After) -> Progress {
     let mut budget = BUDGET;
     loop {
         match qp.state().recv_engine() {
@@ -183,8 +188,7 @@ fn work(qp: &Qp, side: &mut RecvSide, after: &mut After) -> Progress {
                 return Progress::Done;
             }
             EngineState::Flush => {
-                flush(qp, side, after);
-                return Progress::Done;
+                return flush(qp, side, after);
             }
             EngineState::Run | EngineState::Drain => {}
         }
@@ -193,12 +197,18 @@ fn work(qp: &Qp, side: &mut RecvSide, after: &mut After) -> Progress {
         let mut effect = match side.waiting.take() {
             Some(reply) => Effect::Send(reply),
             None => match next_packet(qp, side) {
-                Some(packet) => side.engine.step(Input::Packet(&packet)),
+                Some(Ok(packet)) => side.engine.step(Input::Packet(&packet)),
+                Some(Err(reason)) => {
+                    qp.dev().count_drop(reason);
+                    Effect::Done(Disposition::Dropped)
+                }
                 None => return Progress::Done,
             },
         };
+        // Packets that come to nothing count as well.
+        budget = budget.saturating_sub(1);
         loop {
-            let input = match carry_out(qp, side, effect, after) {
+            let input = match carry_out(qp, side, effect, hop, after) {
                 Outcome::Next(input) => input,
                 Outcome::Finished => break,
                 Outcome::Wait(reply, progress) => {
@@ -208,7 +218,7 @@ fn work(qp: &Qp, side: &mut RecvSide, after: &mut After) -> Progress {
             };
             effect = side.engine.step(input);
             budget = budget.saturating_sub(1);
-            if budget == 0 {
+            if budget == 0 || qp.io().is_wanted() {
                 if let Effect::Send(reply) = effect {
                     // A long answer to a READ: let others run in between.
                     side.waiting = Some(reply);
@@ -219,7 +229,7 @@ fn work(qp: &Qp, side: &mut RecvSide, after: &mut After) -> Progress {
         if let Some(skb) = side.current.take() {
             skb.consume();
         }
-        if budget == 0 {
+        if budget == 0 || qp.io().is_wanted() {
             return Progress::More;
         }
     }
@@ -236,21 +246,19 @@ enum Outcome {
 }
 
 /// Takes the next request off the queue of packets.
-fn next_packet(qp: &Qp, side: &mut RecvSide) -> Option<PacketInfo> {
-    loop {
-        if side.requests.is_empty() {
-            side.requests = qp.io().requests.drain();
-        }
-        let skb = side.requests.pop()?;
-        match rx::parsed(&skb) {
-            Ok((packet, _)) => {
-                side.current = Some(skb);
-                side.packet = packet;
-                return Some(packet);
-            }
-            Err(reason) => qp.dev().count_drop(reason),
-        }
+fn next_packet(qp: &Qp, side: &mut RecvSide) -> Option<Result<PacketInfo, DropReason>> {
+    if side.requests.is_empty() {
+        side.requests = qp.io().requests.drain();
     }
+    let skb = side.requests.pop()?;
+    Some(
+        rx::parsed(&skb)
+            .map(|(packet, _)| packet)
+            .inspect(|packet| {
+                side.current = Some(skb);
+                side.packet = *packet;
+            }),
+    )
 }
 
 /// Returns the payload of the current packet.
@@ -258,7 +266,13 @@ fn payload<'a>(current: &'a Option<RxSkb>, packet: &PacketInfo) -> &'a [u8] {
     current.as_ref().map_or(&[], |skb| rx::payload(skb, packet))
 }
 
-fn carry_out(qp: &Qp, side: &mut RecvSide, effect: Effect, after: &mut After) -> Outcome {
+fn carry_out(
+    qp: &Qp,
+    side: &mut RecvSide,
+    effect: Effect,
+    hop: &mut Hop,
+    after: &mut After,
+) -> Outcome {
     let dev = qp.dev();
     let pd = qp.pd_id();
     Outcome::Next(match effect {
@@ -292,7 +306,7 @@ fn carry_out(qp: &Qp, side: &mut RecvSide, effect: Effect, after: &mut After) ->
         )),
         Effect::Flush { span, level } => Input::Access(mem::flush(dev, pd, qp.qpn(), &span, level)),
         Effect::Invalidate(key) => Input::Access(mem::invalidate(dev, pd, qp.qpn(), key)),
-        Effect::Send(reply) => return send(qp, side, reply),
+        Effect::Send(reply) => return send(qp, side, reply, hop),
         Effect::Complete(completion) => Input::Completed(complete(qp, side, &completion, after)),
         Effect::Event(event) => {
             after.event(event);
@@ -321,7 +335,7 @@ fn store_grh(qp: &Qp, side: &mut RecvSide) -> Result<(), AccessFault> {
 }
 
 /// Sends one packet of an answer.
-fn send(qp: &Qp, side: &mut RecvSide, reply: Reply) -> Outcome {
+fn send(qp: &Qp, side: &mut RecvSide, reply: Reply, hop: &mut Hop) -> Outcome {
     // Answers with data come in long rows, which the network device may hold back.
     if reply.payload.is_some() && !qp.io().receiver_may_send() {
         return Outcome::Wait(reply, Progress::Done);
@@ -338,7 +352,7 @@ fn send(qp: &Qp, side: &mut RecvSide, reply: Reply) -> Outcome {
                     return Outcome::Next(Input::Access(Err(fault)));
                 }
             }
-            tx::send(qp, destination, packet);
+            tx::send(qp, destination, packet, hop);
             Outcome::Next(Input::Sent)
         }
         // As good as lost on the wire; the peer asks again.
@@ -391,7 +405,7 @@ fn push(
     solicited: bool,
     after: &mut After,
 ) -> Result<(), CqOverflow> {
-    match qp.recv_cq().push(qp.qpn(), wc, solicited) {
+    match qp.recv_cq().push(qp.qpn(), wc, solicited, None) {
         Ok(armed) => {
             after.notify |= armed;
             Ok(())
@@ -400,8 +414,8 @@ fn push(
     }
 }
 
-/// Completes everything that is posted with a flush error.
-fn flush(qp: &Qp, side: &mut RecvSide, after: &mut After) {
+/// Completes what is posted with a flush error.
+fn flush(qp: &Qp, side: &mut RecvSide, after: &mut After) -> Progress {
     side.engine.enter_error();
     side.drop_requests(qp);
     let mut overflow = false;
@@ -414,16 +428,21 @@ fn flush(qp: &Qp, side: &mut RecvSide, after: &mut After) {
         if !core::mem::replace(&mut side.told_last, true) {
             after.event(QpEvent::LastWqe);
         }
-        return;
+        return Progress::Done;
     }
-    while !overflow {
+    // A process may post as fast as this completes.
+    for _ in 0..BUDGET {
+        if overflow {
+            return Progress::Done;
+        }
         let wr_id = match qp.rq().take(&mut side.taken) {
             Ok(taken) => taken.wr_id,
             Err(RecvFault::Malformed { wr_id }) => wr_id,
-            Err(RecvFault::Empty) => break,
+            Err(RecvFault::Empty) => return Progress::Done,
         };
         overflow = flush_one(qp, wr_id, after).is_err();
     }
+    Progress::More
 }
 
 fn flush_one(qp: &Qp, wr_id: u64, after: &mut After) -> Result<(), CqOverflow> {
@@ -443,4 +462,9 @@ fn take_counts(qp: &Qp, side: &mut RecvSide) {
     dev.count_n(Counter::OutOfSeqRequest, counts.out_of_sequence.into());
     dev.count_n(Counter::SendRnrErr, counts.rnr_naks.into());
     dev.count_n(Counter::RdmaRecvs, counts.received.into());
+    dev.count_drops(DropReason::AfterNak, counts.after_nak);
+    dev.count_drops(DropReason::NoReceive, counts.no_receive);
+    dev.count_drops(DropReason::DatagramTooLong, counts.too_long);
+    dev.count_drops(DropReason::UnreliableGap, counts.gaps);
+    dev.count_drops(DropReason::UnreliableRequest, counts.not_allowed);
 }

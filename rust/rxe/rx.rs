@@ -10,6 +10,11 @@
 
 use super::{
     device::RxeDev,
+    hop::{
+        self,
+        Hop,
+        Side, //
+    },
     qp::Qp,
     tx::Addresses, //
 };
@@ -54,6 +59,7 @@ use crate::{
         wire::{
             BTH_LEN,
             DEFAULT_PKEY,
+            GSI_QKEY,
             ICRC_LEN, //
         }, //
     }, //
@@ -67,9 +73,6 @@ use zerocopy_derive::{
     Immutable,
     IntoBytes, //
 };
-
-/// The queue key that all GSI queue pairs have.
-const GSI_QKEY: u32 = 0x8001_0000;
 
 /// The kernel's CRC.
 struct KernelCrc;
@@ -210,7 +213,7 @@ fn receive(
     };
     skb.set_meta(&meta);
     match qp {
-        Some(qp) => qp.io().deliver(qp, peek.opcode.is_request(), skb),
+        Some(qp) => deliver(qp, peek.opcode.is_request(), skb),
         None => multicast(dev, skb, &ends.destination, &peek, guard),
     }
 }
@@ -218,10 +221,17 @@ fn receive(
 /// Takes a packet that this device sends to itself. Any context.
 ///
 /// `start` is where the base transport header begins. If that is not zero, the packet begins with a network header.
-/// `len` is how long it would be on the wire.
-pub(crate) fn local(dev: &RxeDev, skb: TxSkb, start: usize, len: usize, addresses: &Addresses) {
+/// `len` is how long it would be on the wire. `hop` takes the worker that it is for.
+pub(crate) fn local(
+    dev: &RxeDev,
+    skb: TxSkb,
+    start: usize,
+    len: usize,
+    addresses: &Addresses,
+    hop: &mut Hop,
+) {
     let guard = rcu::read_lock();
-    if let Err(reason) = receive_local(dev, skb.into_rx(), start, len, addresses, &guard) {
+    if let Err(reason) = receive_local(dev, skb.into_rx(), start, len, addresses, hop, &guard) {
         dev.count_drop(reason);
     }
 }
@@ -232,6 +242,7 @@ fn receive_local(
     start: usize,
     len: usize,
     addresses: &Addresses,
+    hop: &mut Hop,
     guard: &rcu::Guard,
 ) -> Result<(), DropReason> {
     let bytes = skb.linear().get(start..).ok_or(DropReason::Truncated)?;
@@ -255,7 +266,18 @@ fn receive_local(
         network: u16::from(start != 0),
     };
     skb.set_meta(&meta);
-    qp.io().deliver(qp, peek.opcode.is_request(), skb)
+    let request = peek.opcode.is_request();
+    qp.io().push(request, skb)?;
+    hop.kick(qp, if request { Side::Recv } else { Side::Send }, len);
+    Ok(())
+}
+
+/// Hands an admitted packet from the network to the worker that it is for.
+#[inline]
+fn deliver(qp: Borrowed<'_, Qp>, request: bool, skb: RxSkb) -> Result<(), DropReason> {
+    qp.io().push(request, skb)?;
+    hop::kick_from_softirq(qp, if request { Side::Recv } else { Side::Send });
+    Ok(())
 }
 
 #[inline]
@@ -337,7 +359,7 @@ fn multicast(
             qp.io().admits(peek.opcode)?;
             check_keys(&qp, peek, bytes)?;
             let copy = skb.try_clone().ok_or(DropReason::NoMemory)?;
-            qp.io().deliver(qp, true, copy)
+            deliver(qp, true, copy)
         });
         if let Err(reason) = result {
             dev.count_drop(reason);

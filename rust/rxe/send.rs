@@ -9,6 +9,7 @@
 
 use super::{
     cq::Cq,
+    hop::Hop,
     mem::{
         self,
         Cursor, //
@@ -37,7 +38,10 @@ use crate::{
     proto::{
         bind::BindReq,
         completer::RespStep,
-        counters::Counter,
+        counters::{
+            Counter,
+            DropReason, //
+        },
         memkey::Access,
         num::{
             Key,
@@ -52,6 +56,7 @@ use crate::{
             PreparedTx,
             TxStep, //
         },
+        sqrule::Pattern,
         status::{
             AccessFault,
             QpEvent,
@@ -76,8 +81,8 @@ const BUDGET: u32 = 1024;
 /// Packets that are sent between two looks at the clock and at the responses.
 const BATCH: u32 = 16;
 
-/// How long to wait when there is no memory for a packet.
-const NO_MEMORY_DELAY: Duration = Duration::from_millis(1);
+/// How long to wait when there is no memory for a packet, or no room for it in a queue of the host.
+const NO_ROOM_DELAY: Duration = Duration::from_millis(1);
 
 /// What the send worker owns.
 pub(crate) struct SendSide {
@@ -159,15 +164,15 @@ struct After {
     kick_receiver: bool,
 }
 
-/// One run of the worker.
-pub(crate) fn run(qp: &RcuArc<Qp>) -> Progress {
+/// One run of the worker. `hop` takes a worker of this device that is to run next.
+pub(crate) fn run(qp: &RcuArc<Qp>, hop: &mut Hop) -> Progress {
     let mut after = After::default();
     let progress = {
         let mut side = qp.send_side().lock();
         if qp.io().is_closed() {
             return Progress::Done;
         }
-        let progress = work(qp, &mut side, &mut after);
+        let progress = work(qp, &mut side, hop, &mut after);
         arm_timer(qp, &side);
         progress
     };
@@ -183,7 +188,7 @@ pub(crate) fn run(qp: &RcuArc<Qp>) -> Progress {
     progress
 }
 
-fn work(qp: &Qp, side: &mut SendSide, after: &mut After) -> Progress {
+fn work(qp: &Qp, side: &mut SendSide, hop: &mut Hop, after: &mut After) -> Progress {
     let mut budget = BUDGET;
     side.retry_at = None;
     loop {
@@ -204,30 +209,39 @@ fn work(qp: &Qp, side: &mut SendSide, after: &mut After) -> Progress {
             side.engine.on_timeout(now);
         }
 
-        let mut done = take_responses(qp, side, now);
-        done = done.wrapping_add(complete(qp, side, after));
-        done = done.wrapping_add(fetch(qp, side));
-        let (sent, blocked) = transmit(qp, side, now);
-        flush(qp, side);
-        done = done.wrapping_add(sent);
-        done = done.wrapping_add(complete(qp, side, after));
+        let taken = take_responses(qp, side, now);
+        complete(qp, side, after);
+        fetch(qp, side);
+        let full = side.engine.room() == 0;
+        let (sent, mut blocked) = transmit(qp, side, hop, now);
+        blocked |= !flush(qp, side, hop, now);
+        let completed = complete(qp, side, after);
         settle_state(qp, side, state, after);
         take_counts(qp, side);
 
-        if done == 0 || blocked {
+        // Whatever comes from outside kicks the worker. What this pass has left undone does not.
+        let more = taken == BATCH
+            || (sent == BATCH && !blocked)
+            || (full && completed != 0)
+            || qp.state() != state;
+        if !more {
             return Progress::Done;
         }
+        let done = taken.wrapping_add(sent).wrapping_add(completed).max(1);
         budget = match budget.checked_sub(done) {
-            Some(rest) => rest,
-            None => return Progress::More,
+            Some(rest) if !qp.io().is_wanted() => rest,
+            _ => return Progress::More,
         };
     }
 }
 
-/// Moves requests from the send queue to the window.
-fn fetch(qp: &Qp, side: &mut SendSide) -> u32 {
+/// Moves requests from the send queue to the window, as far as there is room.
+fn fetch(qp: &Qp, side: &mut SendSide) {
+    if let Some(pattern) = qp.sq().broken_rule() {
+        warn_of_broken_rule(qp, &pattern);
+    }
     if side.engine.room() == 0 {
-        return 0;
+        return;
     }
     qp.sq().fetch(
         qp.param(),
@@ -235,7 +249,21 @@ fn fetch(qp: &Qp, side: &mut SendSide) -> u32 {
         &mut side.window,
         &mut side.scratch,
         qp.handles(),
-    )
+    );
+}
+
+/// Says that a consumer posts into space that no polled completion has proven to be free. Here it works; with a device that
+/// frees space later the queue runs over, or the consumer waits for ever.
+fn warn_of_broken_rule(qp: &Qp, seen: &Pattern) {
+    pr_warn!(
+        "queue pair {}: its consumer posts to the send queue ({} entries) without a polled completion that proves space: \
+         {} of {} requests signaled, at most {} in a row not\n",
+        qp.qpn().get(),
+        seen.depth,
+        seen.signaled,
+        seen.posted,
+        seen.longest_unsignaled,
+    );
 }
 
 /// Gives the responses that have arrived to the completer.
@@ -294,7 +322,7 @@ fn store(
 }
 
 /// Sends what may be sent. Returns how much was, and whether the network device must free credits first.
-fn transmit(qp: &Qp, side: &mut SendSide, now: Instant) -> (u32, bool) {
+fn transmit(qp: &Qp, side: &mut SendSide, hop: &mut Hop, now: Instant) -> (u32, bool) {
     let mut sent = 0u32;
     while sent < BATCH {
         match side.engine.poll_tx(now) {
@@ -307,8 +335,8 @@ fn transmit(qp: &Qp, side: &mut SendSide, now: Instant) -> (u32, bool) {
                 if !qp.io().sender_may_send() {
                     return (sent, true);
                 }
-                if !send_packet(qp, side, &prepared, now) {
-                    side.retry_at = Some(now.after(NO_MEMORY_DELAY));
+                if !send_packet(qp, side, &prepared, hop, now) {
+                    side.retry_at = Some(now.after(NO_ROOM_DELAY));
                     return (sent, true);
                 }
             }
@@ -318,28 +346,43 @@ fn transmit(qp: &Qp, side: &mut SendSide, now: Instant) -> (u32, bool) {
     (sent, false)
 }
 
-/// Hands the packets that were gathered to the network stack.
-fn flush(qp: &Qp, side: &mut SendSide) {
-    if let Some(to) = side.destination.as_mut() {
-        tx::flush(qp, to);
+/// Hands the packets that were gathered to the network stack. Returns whether there was room for all that are to arrive.
+fn flush(qp: &Qp, side: &mut SendSide, hop: &mut Hop, now: Instant) -> bool {
+    tx::flush_datagrams(qp, &mut side.last_datagram, hop);
+    let Some(to) = side.destination.as_mut() else {
+        return true;
+    };
+    tx::flush(qp, to, hop);
+    match to.take_refused() {
+        Some(psn) => {
+            side.engine.on_refused(psn);
+            side.retry_at = Some(now.after(NO_ROOM_DELAY));
+            false
+        }
+        None => true,
     }
-    tx::flush_datagrams(qp, &mut side.last_datagram);
 }
 
 /// Builds and sends one packet. False if there is no memory for it now.
-fn send_packet(qp: &Qp, side: &mut SendSide, prepared: &PreparedTx, now: Instant) -> bool {
+fn send_packet(
+    qp: &Qp,
+    side: &mut SendSide,
+    prepared: &PreparedTx,
+    hop: &mut Hop,
+    now: Instant,
+) -> bool {
     let slot = prepared.slot;
     let Some(header) = side.engine.header(prepared, 0) else {
         side.engine.tx_fault(slot, WcStatus::LocQpOpErr);
         return true;
     };
-    let built = destination(qp, side, slot).and_then(|to| tx::build(qp, to, &header));
+    let built = destination(qp, side, slot, hop).and_then(|to| tx::build(qp, to, &header));
     match built {
         Ok(mut packet) => {
             let gathered = gather(qp, side, prepared, &header, packet.payload_mut());
-            match (gathered, destination(qp, side, slot)) {
+            match (gathered, destination(qp, side, slot, hop)) {
                 (Ok(()), Ok(to)) => {
-                    tx::send(qp, to, packet);
+                    tx::send(qp, to, packet, hop);
                     side.engine.commit_tx(prepared, now);
                 }
                 (Ok(()), Err(_)) => side.engine.tx_fault(slot, WcStatus::LocQpOpErr),
@@ -366,10 +409,11 @@ fn destination<'a>(
     qp: &Qp,
     side: &'a mut SendSide,
     slot: Slot,
+    hop: &mut Hop,
 ) -> Result<&'a mut Destination, Refused> {
     match side.window.av(slot) {
         Some(av) if av.network_type == 0 => Err(Refused::BadAddress),
-        Some(av) => tx::datagram(qp, &mut side.last_datagram, av),
+        Some(av) => tx::datagram(qp, &mut side.last_datagram, av, hop),
         None => side.destination.as_mut().ok_or(Refused::NoRoute),
     }
 }
@@ -471,7 +515,7 @@ fn report(qp: &Qp, cq: &RcuArc<Cq>, completion: &SendCompletion, after: &mut Aft
     );
     wc.byte_len = completion.byte_len;
     let solicited = completion.status != WcStatus::Success;
-    match cq.push(qp.qpn(), &wc, solicited) {
+    match cq.push(qp.qpn(), &wc, solicited, qp.sq().proof()) {
         Ok(armed) => after.notify |= armed,
         Err(_) => {
             // The queue itself has reported the overflow.
@@ -506,6 +550,7 @@ fn take_counts(qp: &Qp, side: &mut SendSide) {
     dev.count_n(Counter::CompleterRetryErr, counts.retries.into());
     dev.count_n(Counter::RetryExceededErr, counts.retry_exceeded.into());
     dev.count_n(Counter::RetryRnrExceededErr, counts.rnr_exceeded.into());
+    dev.count_drops(DropReason::UnexpectedResponse, counts.unexpected);
 }
 
 /// Makes sure that the worker runs at the next deadline, or a little before.

@@ -10,6 +10,10 @@
 //! From both the send worker moves requests to the window of the send engine. A slot of the send queue is free
 //! again when its request has completed, not when it was fetched: inline data stays in the slot until then,
 //! and a consumer that counts completions finds its count to be right.
+//!
+//! Two counts of a kernel send queue are kept apart: requests that have completed, whose slots are free, and
+//! requests that completions have proven to be done that the consumer has polled ([`Proof`]). A consumer may post
+//! only as far as the latter reach. One that does not keep to that is served and reported.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +39,11 @@ use crate::{
         },
         qpstate::QpType,
         sender::Sender,
+        sqrule::{
+            self,
+            Pattern,
+            PostRule, //
+        },
         uabi::{
             Av,
             SEND_DATA_OFFSET, //
@@ -61,9 +70,11 @@ use kernel::{
         atomic::{
             Acquire,
             Atomic,
+            Relaxed,
             Release, //
         },
         new_spinlock_irq,
+        Arc,
         SpinLockIrq, //
     }, //
 };
@@ -127,27 +138,37 @@ pub(crate) struct KernelSq {
     ring: SpinLockIrq<KernelRing>,
     /// Requests completed since the queue was made; written by the send worker alone.
     completed: Atomic<u32>,
+    /// Requests that are proven to have completed.
+    proven: Arc<Atomic<u32>>,
+    /// The consumer has posted without proof, and nobody has been told.
+    untold: Atomic<bool>,
 }
 
-/// What an unused slot holds.
-const EMPTY: SendWr = SendWr {
-    wr_id: 0,
-    op: SendOp::Send,
-    flags: SendFlags {
-        signaled: false,
-        solicited: false,
-        fence: false,
-        inline: false,
-    },
-    length: 0,
-    num_sge: 0,
-    ud: UdTarget {
-        qpn: Qpn::new(0),
-        qkey: 0,
-        pkey_index: 0,
-        ah_num: 0,
-    },
-};
+/// What a completion proves to a consumer that polls it: that its request, and all before it, have completed.
+pub(crate) struct Proof {
+    proven: Arc<Atomic<u32>>,
+    count: u32,
+}
+
+impl Proof {
+    /// The consumer polls the completion. Completions of a queue pair are polled one at a time.
+    pub(crate) fn polled(self) {
+        // A completion from before a reset may be polled long after.
+        if sqrule::is_ahead(self.count, self.proven.load(Relaxed)) {
+            self.proven.store(self.count, Release);
+        }
+    }
+}
+
+/// What became of a list of requests.
+pub(crate) struct Posted {
+    /// How many were taken.
+    pub(crate) taken: u32,
+    /// How many of them into space that is not proven to be free.
+    pub(crate) unproven: u32,
+    /// What the one after them met.
+    pub(crate) result: Result,
+}
 
 /// The slots of a kernel send queue. All counters run freely.
 struct KernelRing {
@@ -156,6 +177,7 @@ struct KernelRing {
     /// Requests taken by the send worker.
     fetched: u32,
     mask: u32,
+    rule: PostRule,
     max_sge: usize,
     max_inline: usize,
     wrs: KVVec<SendWr>,
@@ -182,9 +204,10 @@ impl KernelSq {
             posted: 0,
             fetched: 0,
             mask: slots.wrapping_sub(1),
+            rule: PostRule::new(depth),
             max_sge,
             max_inline,
-            wrs: KVVec::from_elem(EMPTY, count, GFP_KERNEL)?,
+            wrs: KVVec::from_elem(SendWr::EMPTY, count, GFP_KERNEL)?,
             sges: KVVec::from_elem(
                 Sge::default(),
                 count.checked_mul(max_sge).ok_or(ENOMEM)?,
@@ -198,11 +221,14 @@ impl KernelSq {
             registrations: none_vec(if reliable { count } else { 0 })?,
             inline: KVVec::from_elem(0, count.checked_mul(max_inline).ok_or(ENOMEM)?, GFP_KERNEL)?,
         };
+        let proven = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         KBox::pin_init(
             pin_init!(Self {
                 depth,
                 ring <- new_spinlock_irq!(ring, "KernelSq::ring"),
                 completed: Atomic::new(0),
+                proven,
+                untold: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -210,39 +236,57 @@ impl KernelSq {
 
     /// Copies a list of requests to the queue, up to the first that cannot be taken. Any context.
     ///
-    /// Returns how many were taken, and the error that the one after them met.
+    /// `watched` says whether the consumer has to keep to the rule: when everything is flushed, it does not.
     ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if the queue is full, `EINVAL` if a request is not valid for the queue pair.
-    pub(crate) fn post(&self, param: &SqParam, wrs: &mut wr::SendWrs<'_, Rxe>) -> (u32, Result) {
+    /// The error of one that cannot be taken is `ENOMEM` if the queue is full, `EINVAL` if it is not valid for
+    /// the queue pair.
+    pub(crate) fn post(
+        &self,
+        param: &SqParam,
+        wrs: &mut wr::SendWrs<'_, Rxe>,
+        watched: bool,
+    ) -> Posted {
+        let mut posted = Posted {
+            taken: 0,
+            unproven: 0,
+            result: Ok(()),
+        };
         let mut ring = self.ring.lock();
-        let mut taken = 0u32;
+        let proven = self.proven.load(Acquire);
         for wr in wrs {
             // Only the send worker frees slots, so a slot that is free now stays free.
-            let used = ring.posted.wrapping_sub(self.completed.load(Acquire));
-            let result = if used >= self.depth {
+            let before = ring.posted;
+            let used = before.wrapping_sub(self.completed.load(Acquire));
+            posted.result = if used >= self.depth {
                 Err(ENOMEM)
             } else {
                 ring.push(param, &wr)
             };
-            if let Err(error) = result {
-                return (taken, Err(error));
+            if posted.result.is_err() {
+                break;
             }
-            taken = taken.wrapping_add(1);
+            posted.taken = posted.taken.wrapping_add(1);
+            let signaled = wr.flags().signaled || param.signal_all;
+            if ring.rule.post(before, proven, signaled) && watched {
+                posted.unproven = posted.unproven.wrapping_add(1);
+            }
         }
-        (taken, Ok(()))
+        if posted.unproven != 0 {
+            self.untold.store(true, Release);
+        }
+        posted
     }
 
     /// Forgets all requests, as a queue pair in the reset state does.
     fn clear(&self) {
-        let mut dropped = 0;
+        let mut dropped = 0u32;
         loop {
             // What the request holds is released without the lock.
             let held = {
                 let mut ring = self.ring.lock();
                 if ring.fetched == ring.posted {
                     self.completed.store(ring.posted, Release);
+                    self.proven.store(ring.posted, Release);
                     break;
                 }
                 let at = usize_from(ring.fetched & ring.mask);
@@ -250,7 +294,7 @@ impl KernelSq {
                 ring.registrations.get_mut(at).and_then(Option::take)
             };
             drop(held);
-            dropped += 1;
+            dropped = dropped.wrapping_add(1);
             if dropped > self.depth {
                 break;
             }
@@ -414,7 +458,7 @@ impl SendQueue {
         window: &mut Window,
         scratch: &mut [u8],
         handles: Handles<'_>,
-    ) -> u32 {
+    ) {
         match self {
             Self::User(sq) => sq.fetch(param, engine, window, scratch, handles),
             Self::Kernel(sq) => sq.fetch(engine, window),
@@ -430,6 +474,28 @@ impl SendQueue {
                 let done = sq.completed.load(Acquire);
                 sq.completed.store(done.wrapping_add(1), Release);
             }
+        }
+    }
+
+    /// Returns what a completion of the request that was released last proves when it is polled.
+    pub(crate) fn proof(&self) -> Option<Proof> {
+        match self {
+            Self::User(_) => None,
+            Self::Kernel(sq) => Some(Proof {
+                proven: sq.proven.clone(),
+                count: sq.completed.load(Relaxed),
+            }),
+        }
+    }
+
+    /// Returns what a consumer does that has posted without proof; once. Process context.
+    pub(crate) fn broken_rule(&self) -> Option<Pattern> {
+        match self {
+            Self::Kernel(sq) if sq.untold.load(Relaxed) => {
+                sq.untold.store(false, Relaxed);
+                sq.ring.lock().rule.tell()
+            }
+            Self::User(_) | Self::Kernel(_) => None,
         }
     }
 
@@ -466,10 +532,9 @@ impl SendQueue {
 }
 
 impl KernelSq {
-    fn fetch(&self, engine: &mut Engine, window: &mut Window) -> u32 {
+    fn fetch(&self, engine: &mut Engine, window: &mut Window) {
         let mut ring = self.ring.lock();
         let ring = &mut *ring;
-        let mut moved = 0u32;
         while ring.fetched != ring.posted && engine.room() != 0 {
             let at = ring.fetched & ring.mask;
             let index = usize_from(at);
@@ -492,9 +557,7 @@ impl KernelSq {
             }
             window.set_ring_slot(slot, at);
             ring.fetched = ring.fetched.wrapping_add(1);
-            moved = moved.wrapping_add(1);
         }
-        moved
     }
 }
 
@@ -506,13 +569,11 @@ impl UserSq {
         window: &mut Window,
         scratch: &mut [u8],
         handles: Handles<'_>,
-    ) -> u32 {
-        let mut moved = 0u32;
+    ) {
         while engine.room() != 0 {
             let Some((ring_slot, bytes)) = self.ring.fetch(scratch) else {
                 break;
             };
-            moved = moved.wrapping_add(1);
             let pushed = match proto_wr::parse_send(bytes, param.qp_type, &param.limits) {
                 Ok(mut wr) => {
                     wr.flags.signaled |= param.signal_all;
@@ -525,7 +586,6 @@ impl UserSq {
                 None => break,
             }
         }
-        moved
     }
 
     fn accept(

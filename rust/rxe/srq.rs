@@ -9,8 +9,11 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    cq::mapping_info,
     device::RxeDev,
+    mapping::{
+        offer,
+        Mapping, //
+    },
     param,
     pd::{
         self,
@@ -26,7 +29,6 @@ use super::{
 use crate::{
     abstractions::{
         rdma::{
-            mmap,
             pd::Shell as PdShell,
             srq::{
                 Attr,
@@ -58,13 +60,11 @@ use crate::{
 use core::mem::size_of;
 use kernel::{
     impl_has_work,
-    new_mutex,
     new_work,
     prelude::*,
     sync::{
         new_spinlock_irq,
         Arc,
-        Mutex,
         SpinLockIrq, //
     },
     uaccess::{
@@ -90,9 +90,8 @@ pub struct Srq {
     slot_size: usize,
     #[pin]
     queue: SpinLockIrq<Queue>,
-    /// The process's way to the ring. Taken out when the queue is destroyed.
     #[pin]
-    mapping: Mutex<Option<mmap::Entry>>,
+    mapping: Mapping,
     #[pin]
     limit_reached: Work<Srq>,
 }
@@ -181,8 +180,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.body.dev.srqs.remove(self.body.number);
-        // The body may live a little longer, and then be freed where nothing may sleep.
-        let _mapping = self.body.mapping.lock().take();
+        self.body.mapping.close();
     }
 }
 
@@ -231,9 +229,9 @@ impl Operations for Handle {
         let (requests, slot_size, mapping) = match udata {
             Some(udata) => {
                 let ring = user_ring(attr.max_wr, max_sge)?;
-                let mapping = udata.mmaps::<Rxe>()?.insert(ring.buf().clone())?;
+                let (mapping, mi) = offer(&udata.mmaps::<Rxe>()?, ring.buf())?;
                 udata.respond(&CreateSrqResp {
-                    mi: mapping_info(&mapping)?,
+                    mi,
                     srq_num: number.into(),
                     reserved: 0.into(),
                 })?;
@@ -260,7 +258,7 @@ impl Operations for Handle {
                 max_sge,
                 slot_size,
                 queue <- new_spinlock_irq!(queue, "rxe::Srq::queue"),
-                mapping <- new_mutex!(mapping, "rxe::Srq::mapping"),
+                mapping <- Mapping::new(mapping),
                 limit_reached <- new_work!("rxe::Srq::limit_reached"),
             }),
             GFP_KERNEL,
@@ -301,8 +299,7 @@ impl Operations for Handle {
         if limit.is_some_and(|limit| limit > new.capacity()) {
             return Err(EINVAL);
         }
-        let mapping = udata.mmaps::<Rxe>()?.insert(new.buf().clone())?;
-        let info = mapping_info(&mapping)?;
+        let (mapping, info) = offer(&udata.mmaps::<Rxe>()?, new.buf())?;
         // The process names the place for the answer in its command; it is part of the interface.
         let to = UserPtr::from_addr(usize::try_from(command.mmap_info_addr.get())?);
         UserSlice::new(to, size_of::<MmInfo>())
@@ -321,7 +318,7 @@ impl Operations for Handle {
         drop(queue);
         // The memory of either ring is freed without the lock.
         let _old = result.map_err(|(e, _unused)| e)?;
-        let _old_mapping = body.mapping.lock().replace(mapping);
+        body.mapping.replace(mapping);
         Ok(())
     }
 

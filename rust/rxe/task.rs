@@ -41,6 +41,10 @@ pub(crate) enum Progress {
     More,
 }
 
+/// How often a worker that is kicked while it runs starts anew before others, such as the one that it leaves its work
+/// item to, get their turn.
+const TURNS: u32 = 16;
+
 /// The state of the worker whose work item has the number `ID`.
 pub(crate) struct Task<const ID: u64> {
     state: Atomic<u32>,
@@ -75,13 +79,31 @@ impl<const ID: u64> Task<ID> {
     where
         T: WorkItem<ID, Pointer = RcuArc<T>> + HasWork<T, ID> + Send + Sync + 'static,
     {
-        if self.apply(TaskState::kick) == Kick::Enqueue {
-            // An object whose last reference is gone has nobody to work for.
-            if let Some(object) = object.upgrade() {
-                // Cannot fail: the item is queued by whoever made the worker leave the idle state, once.
-                let _ = queue.enqueue::<_, ID>(object);
-            }
+        if let Some(object) = self.kick_later(object) {
+            Self::enqueue(object, queue);
         }
+    }
+
+    /// Says that there is something to do. If that makes the worker leave the idle state, its object is returned: the
+    /// caller must either [`enqueue`](Self::enqueue) or [`run`](Self::run) it. Any context.
+    #[inline]
+    #[must_use]
+    pub(crate) fn kick_later<T>(&self, object: Borrowed<'_, T>) -> Option<RcuArc<T>> {
+        match self.apply(TaskState::kick) {
+            // An object whose last reference is gone has nobody to work for.
+            Kick::Enqueue => object.upgrade(),
+            Kick::Pending | Kick::Refused => None,
+        }
+    }
+
+    /// Queues the worker of an object that [`kick_later`](Self::kick_later) returned. Any context.
+    #[inline]
+    pub(crate) fn enqueue<T>(object: RcuArc<T>, queue: &Queue)
+    where
+        T: WorkItem<ID, Pointer = RcuArc<T>> + HasWork<T, ID> + Send + Sync + 'static,
+    {
+        // Cannot fail: the item is queued by whoever made the worker leave the idle state, once.
+        let _ = queue.enqueue::<_, ID>(object);
     }
 
     /// No run of the worker shall begin from now on. One that runs finds out by itself.
@@ -89,7 +111,7 @@ impl<const ID: u64> Task<ID> {
         self.apply(TaskState::close);
     }
 
-    /// Runs `work` until it has nothing more to do or wants others to run. Called by the work item.
+    /// Runs `work` until it has nothing more to do or wants others to run. Called by the work item, or in its place.
     pub(crate) fn run<T>(
         object: RcuArc<T>,
         task: impl Fn(&T) -> &Self,
@@ -101,8 +123,10 @@ impl<const ID: u64> Task<ID> {
         if task(&object).apply(TaskState::start) == Start::Stop {
             return;
         }
+        let mut turns = TURNS;
         loop {
-            let more = work(&object) == Progress::More;
+            turns = turns.saturating_sub(1);
+            let more = work(&object) == Progress::More || turns == 0;
             match task(&object).apply(|state| state.finish(more)) {
                 Finish::Done => return,
                 Finish::Again => {}

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
+    hop::Hop,
     qp::Qp,
     rx, //
 };
@@ -19,6 +20,7 @@ use crate::{
     abstractions::{
         crc32::crc32_le,
         net::{
+            self,
             Dst,
             IpVersion,
             SkbList,
@@ -27,8 +29,7 @@ use crate::{
         rdma::{
             Gid,
             GidAttr, //
-        },
-        sync::BhDisabled, //
+        }, //
     },
     proto::{
         counters::Counter,
@@ -40,11 +41,13 @@ use crate::{
         },
         num::usize_from,
         packet::PacketInfo,
+        psn::Psn,
         qpstate::QpType,
         sport,
         time::Instant,
         uabi::Av,
         wire::{
+            Bth,
             BTH_LEN,
             ICRC_LEN, //
         }, //
@@ -59,7 +62,10 @@ use kernel::{
         Monotonic, //
     }, //
 };
-use zerocopy::IntoBytes;
+use zerocopy::{
+    FromBytes,
+    IntoBytes, //
+};
 
 /// The UDP port of RoCEv2.
 pub(crate) const ROCE_PORT: u16 = 4791;
@@ -185,6 +191,17 @@ pub(crate) struct Destination {
     burst: SkbList<TxSkb>,
     burst_packets: u32,
     burst_bytes: u64,
+    /// The first packet that a full queue had no room for, if its sender wants to know.
+    refused: OnRefusal,
+}
+
+/// What to do with a packet that a full queue of the local host has no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnRefusal {
+    /// It is lost.
+    Lose,
+    /// So is the rest of the burst, and the sender asks for the number of the first, to send it again.
+    Tell(Option<Psn>),
 }
 
 impl Destination {
@@ -193,7 +210,12 @@ impl Destination {
     /// # Errors
     ///
     /// [`Refused::BadAddress`] if the two addresses are of different protocols.
-    pub(crate) fn new(source: GidAttr, remote: Gid, attr: PathAttr) -> Result<Self, Refused> {
+    pub(crate) fn new(
+        source: GidAttr,
+        remote: Gid,
+        attr: PathAttr,
+        on_refusal: OnRefusal,
+    ) -> Result<Self, Refused> {
         let addresses = Addresses::new(source.gid(), remote).ok_or(Refused::BadAddress)?;
         Ok(Self {
             source,
@@ -205,7 +227,17 @@ impl Destination {
             burst: SkbList::new(),
             burst_packets: 0,
             burst_bytes: 0,
+            refused: on_refusal,
         })
+    }
+
+    /// Takes the number of the first packet that a full queue had no room for.
+    #[inline]
+    pub(crate) fn take_refused(&mut self) -> Option<Psn> {
+        match &mut self.refused {
+            OnRefusal::Lose => None,
+            OnRefusal::Tell(psn) => psn.take(),
+        }
     }
 
     /// Returns the addresses of the two ends.
@@ -273,13 +305,14 @@ pub(crate) fn datagram<'a>(
     qp: &Qp,
     last: &'a mut Option<LastDatagram>,
     av: &Av,
+    hop: &mut Hop,
 ) -> Result<&'a mut Destination, Refused> {
     if last
         .as_ref()
         .is_none_or(|last| last.av.as_bytes() != av.as_bytes())
     {
         if let Some(mut old) = last.take() {
-            flush(qp, &mut old.destination);
+            flush(qp, &mut old.destination, hop);
         }
         let source = qp
             .dev()
@@ -292,7 +325,7 @@ pub(crate) fn datagram<'a>(
         };
         *last = Some(LastDatagram {
             av: *av,
-            destination: Destination::new(source, Gid(av.grh.dgid), attr)?,
+            destination: Destination::new(source, Gid(av.grh.dgid), attr, OnRefusal::Lose)?,
         });
     }
     last.as_mut()
@@ -301,9 +334,9 @@ pub(crate) fn datagram<'a>(
 }
 
 /// Sends what is gathered for the last datagram's destination, and forgets it if it cannot be reached.
-pub(crate) fn flush_datagrams(qp: &Qp, last: &mut Option<LastDatagram>) {
+pub(crate) fn flush_datagrams(qp: &Qp, last: &mut Option<LastDatagram>, hop: &mut Hop) {
     if let Some(known) = last {
-        flush(qp, &mut known.destination);
+        flush(qp, &mut known.destination, hop);
         // The address may have got another entry in the table.
         if known.destination.route.is_none() {
             *last = None;
@@ -447,9 +480,9 @@ impl Destination {
                     IPPROTO_UDP,
                     hop_limit,
                 ];
-                let (source, destination) = addresses.split_first_chunk_mut::<16>()?;
+                let (source, destination) = addresses.split_first_chunk_mut()?;
                 *source = *local;
-                destination.copy_from_slice(remote);
+                *destination.first_chunk_mut()? = *remote;
             }
         }
 
@@ -457,13 +490,14 @@ impl Destination {
         let [p0, p1] = ROCE_PORT.to_be_bytes();
         let [l0, l1] = udp_len.to_be_bytes();
         // No checksum.
-        udp.copy_from_slice(&[s0, s1, p0, p1, l0, l1, 0, 0]);
+        *udp.first_chunk_mut()? = [s0, s1, p0, p1, l0, l1, 0, 0];
         Some(())
     }
 }
 
-/// Finishes a packet and sends it, now or with the next burst. A packet that gets lost on the way is not told.
-pub(crate) fn send(qp: &Qp, destination: &mut Destination, mut packet: Packet) {
+/// Finishes a packet and sends it, now or with the next burst. A packet that gets lost on the way is not told. `hop` takes
+/// the worker that a packet to this device is for.
+pub(crate) fn send(qp: &Qp, destination: &mut Destination, mut packet: Packet, hop: &mut Hop) {
     if packet.local {
         // As many as it would have been on the wire.
         let mut len = packet.skb.data().len();
@@ -483,6 +517,7 @@ pub(crate) fn send(qp: &Qp, destination: &mut Destination, mut packet: Packet) {
             packet.transport,
             len,
             &destination.addresses,
+            hop,
         );
         return;
     }
@@ -497,7 +532,7 @@ pub(crate) fn send(qp: &Qp, destination: &mut Destination, mut packet: Packet) {
         .wrapping_add(packet.skb.data().len() as u64);
     destination.burst.push(packet.skb);
     if destination.burst_packets >= BURST {
-        flush(qp, destination);
+        flush(qp, destination, hop);
     }
 }
 
@@ -551,41 +586,68 @@ impl Destination {
     }
 }
 
-/// Sends the packets that are gathered for a destination.
+/// Sends the packets that are gathered for a destination. `hop` takes a worker that this makes run.
 #[inline]
-pub(crate) fn flush(qp: &Qp, destination: &mut Destination) {
+pub(crate) fn flush(qp: &Qp, destination: &mut Destination, hop: &mut Hop) {
     if !destination.burst.is_empty() {
-        transmit(qp, destination);
+        transmit(qp, destination, hop);
     }
 }
 
-fn transmit(qp: &Qp, destination: &mut Destination) {
+fn transmit(qp: &Qp, destination: &mut Destination, hop: &mut Hop) {
     let dev = qp.dev();
     let mut burst = core::mem::replace(&mut destination.burst, SkbList::new());
     let mut packets = core::mem::take(&mut destination.burst_packets);
     let mut bytes = core::mem::take(&mut destination.burst_bytes);
+    let mut refused = destination.refused;
+    let ip_len = destination.addresses.ip_len();
 
     // The route was looked at when the packets were built. One that is outdated since then is still a route.
     match &destination.route {
-        Some(route) => {
-            // Devices that receive what they send, such as veth, do so once at the end.
-            let _bh = BhDisabled::new();
-            let guard = rcu::read_lock();
-            while let Some(skb) = burst.pop() {
-                let len = skb.data().len() as u64;
-                if skb.output(&route.dst, &guard).is_err() {
-                    // As good as lost on the wire: whoever needs an answer asks again.
-                    packets = packets.wrapping_sub(1);
-                    bytes = bytes.wrapping_sub(len);
-                    dev.count(Counter::SendErr);
+        // Devices that receive what they send, such as veth, do so once at the end.
+        Some(route) => hop.gather(
+            usize_from(packets),
+            usize::try_from(bytes).unwrap_or(usize::MAX),
+            || {
+                let guard = rcu::read_lock();
+                while let Some(skb) = burst.pop() {
+                    let len = skb.data().len() as u64;
+                    let psn = match refused {
+                        OnRefusal::Lose => None,
+                        OnRefusal::Tell(_) => psn_of(skb.data(), ip_len),
+                    };
+                    let result = skb.output(&route.dst, &guard);
+                    if let Err(why) = result {
+                        // As good as lost on the wire: whoever needs an answer asks again.
+                        packets = packets.wrapping_sub(1);
+                        bytes = bytes.wrapping_sub(len);
+                        dev.count(Counter::SendErr);
+                        if let (net::Refused::Full, OnRefusal::Tell(first)) = (why, &mut refused) {
+                            *first = psn;
+                            break;
+                        }
+                    }
                 }
-            }
-        }
+                // What was behind a packet that is sent again is sent again as well.
+                while let Some(skb) = burst.pop() {
+                    packets = packets.wrapping_sub(1);
+                    bytes = bytes.wrapping_sub(skb.data().len() as u64);
+                }
+            },
+        ),
         None => {
             dev.count_n(Counter::SendErr, packets.into());
             return;
         }
     }
+    destination.refused = refused;
     dev.count_n(Counter::SentPkts, packets.into());
     dev.count_n(Counter::SentBytes, bytes);
+}
+
+/// Returns the sequence number of a packet that begins with an IP header of `ip_len` bytes.
+fn psn_of(packet: &[u8], ip_len: usize) -> Option<Psn> {
+    let transport = packet.get(ip_len.wrapping_add(UDP_LEN)..)?;
+    let (bth, _) = Bth::ref_from_prefix(transport).ok()?;
+    Some(Psn::new(bth.apsn.get()))
 }

@@ -10,7 +10,6 @@ use super::{
     cq,
     device::{
         DeviceData,
-        Quota,
         RxeDev, //
     },
     mad,
@@ -115,6 +114,9 @@ impl Driver for Rxe {
             max_pkeys: param::PKEY_TABLE_LEN,
             local_ca_ack_delay: param::LOCAL_ACK_DELAY,
             atomic: true,
+            odp_general: param::ODP,
+            odp_rc: param::ODP_RC,
+            odp_ud: param::ODP_UD,
             ..DeviceAttr::default()
         })
     }
@@ -219,5 +221,3 @@ impl ucontext::Operations for Ucontext {
         Ok(Self { dev: dev.clone() })
     }
 }
-
-const _: fn(u32) -> Quota = Quota::new;

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 use crate::abstractions::{
-    net::wait_for_accounts,
     sync::{
         wait_for_rcu_arcs,
         StaticMutex, //
@@ -55,8 +54,6 @@ impl Drop for Workers {
         // ... which are freed after a grace period, and give up their references to the queue then.
         // Readers that came across one in between are waited for first.
         rcu::synchronize_rcu();
-        // Packets of queue pairs that are gone may still be in the network stack.
-        wait_for_accounts();
         let left = wait_for_rcu_arcs();
         if left != 0 {
             pr_err!("{left} objects are still referred to\n");

@@ -34,6 +34,8 @@ pub enum AccessError {
     OutOfRange,
     /// The word is not at a multiple of its size.
     Misaligned,
+    /// The memory is not there, or not for this kind of access.
+    Absent,
 }
 
 use AccessError::{
@@ -210,21 +212,26 @@ impl Blocks {
             return false;
         };
         let size = size.max(PAGE_SIZE);
-        self.addrs.iter().all(|&addr| {
-            // SAFETY: Just arithmetic on an address of the direct map.
-            let start = unsafe { bindings::virt_to_phys(addr as *mut c_void) };
-            // SAFETY: No requirements; the resource tree is protected by its own lock.
-            let found = unsafe {
-                bindings::region_intersects(
-                    start as bindings::resource_size_t,
-                    size,
-                    bindings::IORESOURCE_MEM as c_ulong,
-                    bindings::IORES_DESC_PERSISTENT_MEMORY as c_ulong,
-                )
-            };
-            found as u32 == bindings::REGION_INTERSECTS
-        })
+        self.addrs
+            .iter()
+            .all(|&addr| is_persistent(core::ptr::with_exposed_provenance(addr), size))
     }
+}
+
+/// Returns whether `size` bytes from `addr` in the direct map are persistent memory.
+pub(in super::super) fn is_persistent(addr: *const u8, size: usize) -> bool {
+    // SAFETY: Just arithmetic on an address of the direct map.
+    let start = unsafe { bindings::virt_to_phys(addr.cast_mut().cast()) };
+    // SAFETY: No requirements; the resource tree is protected by its own lock.
+    let found = unsafe {
+        bindings::region_intersects(
+            start as bindings::resource_size_t,
+            size,
+            bindings::IORESOURCE_MEM as c_ulong,
+            bindings::IORES_DESC_PERSISTENT_MEMORY as c_ulong,
+        )
+    };
+    found as u32 == bindings::REGION_INTERSECTS
 }
 
 /// The right to access all kernel memory by address, as DMA memory regions give it.
@@ -326,7 +333,7 @@ pub fn store_release(word: &Atomic<u64>, value: u64) {
 ///
 /// `dst` must be valid for writes and `src` for reads of `len` bytes, and they must not overlap.
 #[inline]
-unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
+pub(in super::super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: By the safety requirements. The C function and not `copy_nonoverlapping`, because of the
     // concurrent access: see the head of this file.
     unsafe { bindings::memcpy(dst.cast(), src.cast(), len) };
@@ -338,7 +345,7 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 ///
 /// `ptr` must point to 8 bytes that are allocated until the call returns.
 #[inline]
-unsafe fn with_word<R>(
+pub(in super::super) unsafe fn with_word<R>(
     ptr: *mut u8,
     access: impl FnOnce(&Atomic<u64>) -> R,
 ) -> Result<R, AccessError> {

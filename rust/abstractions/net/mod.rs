@@ -16,8 +16,8 @@ pub use self::{
     notifier::{NetdevEvent, NetdevNotifier, NetdevNotify},
     route::Dst,
     rtnl::Rtnl,
-    skb::{IpVersion, RxSkb, TxSkb},
+    skb::{IpVersion, Refused, RxSkb, TxSkb},
     skb_queue::{PushError, SkbList, SkbQueue},
-    tx_credits::{wait_for_accounts, TxCredits, TxWake},
+    tx_credits::{TxCredits, TxWake},
     udp_tunnel::{TunnelSocket, UdpReceive}, //
 };

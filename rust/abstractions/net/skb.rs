@@ -21,9 +21,14 @@ pub enum IpVersion {
     V6,
 }
 
-/// The local network stack did not take a packet.
+/// Why the local network stack did not take a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;
+pub enum Refused {
+    /// A queue is full. There will be room for it later.
+    Full,
+    /// A packet filter, a device that is down, or a lack of memory.
+    Dropped,
+}
 
 /// Returns the part of a buffer with the offsets of headers, which bindgen wraps in anonymous types.
 ///
@@ -398,8 +403,10 @@ impl TxSkb {
         // A congestion notice says that another packet was dropped in favour of this one.
         if ret == 0 || ret == bindings::NET_XMIT_CN as i32 {
             Ok(())
+        } else if ret == bindings::NET_XMIT_DROP as i32 {
+            Err(Refused::Full)
         } else {
-            Err(Refused)
+            Err(Refused::Dropped)
         }
     }
 
@@ -411,24 +418,10 @@ impl TxSkb {
         }
     }
 
-    /// Has `function` called when the packet is freed, with `arg` in its shared information.
-    ///
-    /// # Safety
-    ///
-    /// `function` may be called once in any context but hard interrupts, at any time from now on.
+    /// Returns the C buffer.
     #[inline]
-    pub(super) unsafe fn set_destructor(
-        &mut self,
-        function: unsafe extern "C" fn(*mut bindings::sk_buff),
-        arg: *mut core::ffi::c_void,
-    ) {
-        let skb = self.ptr.as_ptr();
-        // SAFETY: The buffer is ours. Without zero-copy flags nobody but the destructor reads the
-        // argument; copies of the shared information go along with the destructor or without it.
-        unsafe {
-            (*bindings::skb_shinfo(skb)).__bindgen_anon_2.destructor_arg = arg;
-            (*skb).__bindgen_anon_3.__bindgen_anon_1.destructor = Some(function);
-        }
+    pub(super) fn as_raw(&mut self) -> *mut bindings::sk_buff {
+        self.ptr.as_ptr()
     }
 
     /// Takes a buffer over.

@@ -165,8 +165,8 @@ impl Completions<'_> {
             self.next.write(wc.into_raw());
             self.next = self.next.add(1);
         }
-        self.room -= 1;
-        self.written += 1;
+        self.room = self.room.wrapping_sub(1);
+        self.written = self.written.wrapping_add(1);
         Ok(())
     }
 }

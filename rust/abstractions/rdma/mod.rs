@@ -54,6 +54,11 @@ pub mod srq;
 pub mod ucontext;
 pub mod udata;
 pub mod umem;
+#[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
+pub mod umem_odp;
+#[cfg(not(CONFIG_INFINIBAND_ON_DEMAND_PAGING))]
+#[path = "umem_no_odp.rs"]
+pub mod umem_odp;
 pub mod wc;
 pub mod wr;
 

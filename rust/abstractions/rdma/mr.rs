@@ -17,7 +17,11 @@ use super::{
             Blocks, //
         }, //
     },
-    umem::UserMemory, //
+    umem::UserMemory,
+    wr::{
+        self,
+        Sge, //
+    }, //
 };
 use core::{
     cell::UnsafeCell,
@@ -29,7 +33,10 @@ use core::{
     },
 };
 use kernel::{
-    error::to_result,
+    error::{
+        from_result,
+        to_result, //
+    },
     page::PAGE_SIZE,
     prelude::*,
     sync::atomic::{
@@ -64,6 +71,17 @@ pub struct Rereg<'a, P> {
     pub access: Option<u32>,
 }
 
+/// What a process says of memory that is accessible page by page (`enum ib_uverbs_advise_mr_advice`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// It will be read.
+    Prefetch,
+    /// It will be written.
+    PrefetchWrite,
+    /// It will be used, as far as it is there.
+    PrefetchNoFault,
+}
+
 /// The verbs of memory regions. The value is the driver's part of one region.
 pub trait Operations: Sized + Send + Sync + 'static {
     /// The driver's protection domains.
@@ -80,6 +98,10 @@ pub trait Operations: Sized + Send + Sync + 'static {
 
     /// Changes a user region, all or nothing (`rereg_user_mr`).
     fn rereg(&self, change: Rereg<'_, Self::Pd>) -> Result;
+
+    /// Gets memory ready for what the process says (`advise_mr`): before this returns, if `wait` is set, or else at some
+    /// time. Sleeps.
+    fn advise(pd: &Self::Pd, advice: Advice, wait: bool, list: &[Sge]) -> Result;
 
     /// Takes over the pages of a scatter list (`map_mr_sg`), with [`ScatterMap::list`]. Returns the
     /// number of entries taken. Any context; only for regions made by [`fast`](Self::fast).
@@ -367,6 +389,46 @@ pub(super) unsafe extern "C" fn rereg_user_mr<T: Operations>(
         Ok(()) => ptr::null_mut(),
         Err(error) => error.to_ptr(),
     }
+}
+
+/// `ib_device_ops.advise_mr`.
+///
+/// # Safety
+///
+/// As [`get_dma_mr`].
+pub(super) unsafe extern "C" fn advise_mr<T: Operations>(
+    pd: *mut bindings::ib_pd,
+    advice: bindings::ib_uverbs_advise_mr_advice,
+    flags: u32,
+    list: *mut bindings::ib_sge,
+    entries: u32,
+    _attrs: *mut bindings::uverbs_attr_bundle,
+) -> c_int {
+    from_result(|| {
+        let advice = match advice {
+            bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH => {
+                Advice::Prefetch
+            }
+            bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE => {
+                Advice::PrefetchWrite
+            }
+            bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => {
+                Advice::PrefetchNoFault
+            }
+            _ => return Err(EOPNOTSUPP),
+        };
+        let wait = flags & bindings::ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH != 0;
+        // SAFETY: The core has copied the list to kernel memory, and keeps it and the protection domain during
+        // the call.
+        let (pd, list) = unsafe {
+            (
+                T::Pd::from_ib_pd(pd),
+                wr::sges(list, i32::try_from(entries)?),
+            )
+        };
+        T::advise(pd, advice, wait, list)?;
+        Ok(0)
+    })
 }
 
 /// `ib_device_ops.alloc_mr`.

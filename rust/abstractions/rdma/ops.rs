@@ -22,7 +22,8 @@ use super::{
     qp,
     srq,
     ucontext,
-    udata::UserData, //
+    udata::UserData,
+    umem_odp, //
 };
 use crate::abstractions::{
     bindings,
@@ -306,6 +307,7 @@ impl<T: Driver> VTable<T> {
         ops.get_dma_mr = Some(mr::get_dma_mr::<T::Mr>);
         ops.reg_user_mr = Some(mr::reg_user_mr::<T::Mr>);
         ops.rereg_user_mr = Some(mr::rereg_user_mr::<T::Mr>);
+        ops.advise_mr = verb!(umem_odp::SUPPORTED, mr::advise_mr::<T::Mr>);
         ops.alloc_mr = Some(mr::alloc_mr::<T::Mr>);
         ops.map_mr_sg = Some(mr::map_mr_sg::<T::Mr>);
         ops.dereg_mr = Some(mr::dereg_mr::<T::Mr>);
@@ -538,5 +540,6 @@ unsafe extern "C" fn parent_show<T: Driver>(
         ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), bytes.len());
         buf.add(bytes.len()).write(b'\n');
     }
-    bytes.len() as isize + 1
+    // CAST: A page is not longer than `isize::MAX`.
+    bytes.len().wrapping_add(1) as isize
 }

@@ -222,10 +222,45 @@ pub mod device_cap {
     }
 }
 
+/// On-demand paging for a transport (`enum ib_odp_transport_cap_bits`).
+pub mod odp_cap {
+    use crate::abstractions::bindings;
+
+    /// `enum ib_odp_general_cap_bits`: there is on-demand paging.
+    pub const SUPPORT: u64 = bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT as u64;
+
+    macro_rules! caps {
+        ($($(#[$meta:meta])* $name:ident = $raw:ident;)*) => {
+            $($(#[$meta])* pub const $name: u32 = bindings::$raw;)*
+        };
+    }
+
+    caps! {
+        /// Buffers of SEND.
+        SEND = ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND;
+        /// Buffers of receive requests.
+        RECV = ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV;
+        /// RDMA WRITE.
+        WRITE = ib_odp_transport_cap_bits_IB_ODP_SUPPORT_WRITE;
+        /// RDMA READ.
+        READ = ib_odp_transport_cap_bits_IB_ODP_SUPPORT_READ;
+        /// Atomic operations.
+        ATOMIC = ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC;
+        /// Buffers of receive requests of a shared receive queue.
+        SRQ_RECV = ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SRQ_RECV;
+        /// FLUSH.
+        FLUSH = ib_odp_transport_cap_bits_IB_ODP_SUPPORT_FLUSH;
+        /// ATOMIC WRITE.
+        ATOMIC_WRITE = ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC_WRITE;
+    }
+}
+
 /// Device capabilities towards the kernel (`enum ib_kernel_cap_flags`).
 pub mod kernel_cap {
     use crate::abstractions::bindings;
 
     /// Users may delete the device.
     pub const ALLOW_USER_UNREG: u64 = bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG as u64;
+    /// Memory regions may be accessible page by page.
+    pub const ON_DEMAND_PAGING: u64 = bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING as u64;
 }

@@ -151,7 +151,9 @@ pub(super) unsafe extern "C" fn mmap<T: Operations>(
         let (pgoff, size) = unsafe {
             (
                 (*vma).vm_pgoff,
-                VmaNew::from_raw(vma).end() - VmaNew::from_raw(vma).start(),
+                VmaNew::from_raw(vma)
+                    .end()
+                    .wrapping_sub(VmaNew::from_raw(vma).start()),
             )
         };
         let offset = u64::try_from(pgoff)?

@@ -53,6 +53,24 @@ impl UserMemory<'_> {
         }
     }
 
+    /// Returns the device.
+    #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
+    pub(super) fn device(&self) -> *mut bindings::ib_device {
+        self.device.as_ptr()
+    }
+
+    /// Returns the address that the range begins at, unchecked.
+    #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Returns the length of the range, unchecked.
+    #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
     /// Pins the range in memory and lists its blocks. `access` are `IB_ACCESS_*` flags; they decide
     /// whether the pages must be writable. Sleeps; in the context of the process.
     pub fn pin(&self, iova: u64, access: u32) -> Result<Umem> {

@@ -45,7 +45,7 @@ impl Sge {
 /// # Safety
 ///
 /// `num` entries must be valid for reading at `list`, and unchanged, for `'a`.
-unsafe fn sges<'a>(list: *const bindings::ib_sge, num: i32) -> &'a [Sge] {
+pub(super) unsafe fn sges<'a>(list: *const bindings::ib_sge, num: i32) -> &'a [Sge] {
     match usize::try_from(num) {
         // SAFETY: By the safety requirement; `Sge` is a transparent wrapper.
         Ok(num) if num > 0 && !list.is_null() => unsafe { slice::from_raw_parts(list.cast(), num) },

@@ -96,7 +96,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if all numbers are in use, `ENOMEM`.
+    /// `ENOMEM`, also if all numbers are in use.
     pub fn reserve(&self, flags: Flags) -> Result<Reserved<'_, T>> {
         let limit = bindings::xa_limit {
             max: self.max,
@@ -117,9 +117,9 @@ impl<T: Send + Sync + 'static> IdTable<T> {
             )
         };
         drop(locked);
-        // A positive answer tells that the numbers have wrapped.
+        // A positive answer tells that the numbers have wrapped, `EBUSY` that none is left.
         if ret < 0 {
-            to_result(ret)?;
+            to_result(ret).map_err(|error| if error == EBUSY { ENOMEM } else { error })?;
         }
         Ok(Reserved { table: self, id })
     }

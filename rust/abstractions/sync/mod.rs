@@ -4,6 +4,7 @@
 
 mod bh;
 mod gated;
+mod handoff;
 mod id_table;
 mod percpu_counters;
 mod rcu_arc;
@@ -12,6 +13,7 @@ mod static_mutex;
 pub use self::{
     bh::BhDisabled,
     gated::{Entered, Gated},
+    handoff::{Handoff, Waiting},
     id_table::IdTable,
     percpu_counters::PerCpuCounters,
     rcu_arc::{wait_for_rcu_arcs, Borrowed, RcuArc},

@@ -98,6 +98,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             return self.done(Disposition::Split);
         }
         if self.cfg.service != Service::Rc {
+            self.counts.no_receive = self.counts.no_receive.wrapping_add(1);
             return self.skip();
         }
         self.counts.rnr_naks = self.counts.rnr_naks.wrapping_add(1);

@@ -163,6 +163,11 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             return self.done(Disposition::Split);
         }
         if refusal.is_peers() && self.cfg.service != Service::Rc {
+            let count = match refusal {
+                Refusal::TooLong => &mut self.counts.too_long,
+                _ => &mut self.counts.not_allowed,
+            };
+            *count = count.wrapping_add(1);
             return self.skip();
         }
         self.stage = Stage::Report(refusal);

@@ -73,6 +73,9 @@ use std::{
     vec::Vec, //
 };
 
+/// Packets that are sent at once.
+const BURST: usize = 16;
+
 /// What a pair of endpoints is made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
@@ -89,6 +92,8 @@ pub(super) struct Setup {
     pub(super) window: usize,
     /// How often, per thousand, the driver has no memory for a packet.
     pub(super) balk: u32,
+    /// How often, per thousand, the local host has no room for what is sent, from some packet on.
+    pub(super) refuse: u32,
     /// The longest run of packets that is built at once, of requests and of answers.
     pub(super) run: u64,
     /// Packets that arrive within this time, in nanoseconds, are taken in at once.
@@ -107,6 +112,7 @@ impl Setup {
         min_rnr_timer: 12,
         window: 64,
         balk: 0,
+        refuse: 0,
         run: 1,
         burst: 0,
     };
@@ -150,6 +156,8 @@ pub(super) struct Endpoint {
     fetched: u64,
     /// Buffers of what is in the window, by slot.
     buffers: Vec<(Key, u64)>,
+    /// Packets that were built and not sent yet.
+    gathered: Vec<(PacketInfo, Vec<u8>)>,
     pub(super) recvs: VecDeque<Recv>,
     current: Option<Recv>,
     pub(super) sent: Vec<SendCompletion>,
@@ -196,6 +204,7 @@ impl Endpoint {
             rng: Rng::new(seed),
             memory: Memory::default(),
             buffers: vec![(Key::new(0), 0); sender.capacity() as usize],
+            gathered: Vec::new(),
             sender,
             responder,
             ring: VecDeque::new(),
@@ -256,7 +265,10 @@ impl Endpoint {
                         self.retry_at = Some(Instant(now.0 + 1000));
                         break;
                     }
-                    self.transmit(net, &tx, now);
+                    self.build(&tx, now);
+                    if self.gathered.len() >= BURST && !self.transmit(net, now) {
+                        break;
+                    }
                 }
                 TxStep::Local { slot, op } => {
                     let result = self.execute_local(op);
@@ -270,6 +282,7 @@ impl Endpoint {
                 }
             }
         }
+        self.transmit(net, now);
         self.complete();
     }
 
@@ -291,7 +304,7 @@ impl Endpoint {
         self.responder.enter_error();
     }
 
-    fn transmit(&mut self, net: &mut Network, tx: &PreparedTx, now: Instant) {
+    fn build(&mut self, tx: &PreparedTx, now: Instant) {
         let (key, addr) = self.buffers[tx.slot.index()];
         let mut at = addr + u64::from(tx.offset);
         for i in 0..tx.packets {
@@ -304,9 +317,27 @@ impl Endpoint {
                 return;
             };
             at += u64::from(header.payload_len);
-            net.send(now, self.side, header, &payload);
+            self.gathered.push((header, payload.to_vec()));
         }
         self.sender.commit_tx(tx, now);
+    }
+
+    /// Sends what was built. Returns whether there was room for all of it.
+    fn transmit(&mut self, net: &mut Network, now: Instant) -> bool {
+        let built = core::mem::take(&mut self.gathered);
+        let room = match self.rng.chance(self.setup.refuse) {
+            true => self.rng.below(built.len() as u64 + 1) as usize,
+            false => built.len(),
+        };
+        for (header, payload) in built.iter().take(room) {
+            net.send(now, self.side, *header, payload);
+        }
+        let Some((refused, _)) = built.get(room) else {
+            return true;
+        };
+        self.sender.on_refused(refused.psn);
+        self.retry_at = Some(Instant(now.0 + 1000));
+        false
     }
 
     fn execute_local(&mut self, op: SendOp) -> Result<(), AccessFault> {

@@ -63,6 +63,10 @@ fn setup(service: Service, rng: &mut Rng) -> Setup {
         min_rnr_timer: 1 + rng.below(12) as u8,
         window: 1 << rng.below(8),
         balk: rng.below(2) as u32 * 100,
+        refuse: match service {
+            Service::Rc => rng.below(2) as u32 * 200,
+            Service::Uc | Service::Ud | Service::Cnp => 0,
+        },
         run: 1 + rng.below(2) * 15,
         burst: rng.below(2) * 20_000,
     }

@@ -11,7 +11,10 @@ use crate::{
             AllMemory,
             Blocks, //
         },
-        rdma::umem::Umem, //
+        rdma::{
+            umem::Umem,
+            umem_odp::OdpUmem, //
+        }, //
     },
     proto::{
         memkey::RegView,
@@ -31,8 +34,23 @@ pub(super) enum Memory {
     All(AllMemory),
     /// Pinned pages of a process.
     Pinned(Umem),
+    /// Memory of a process that is not pinned. Accesses sleep.
+    OnDemand(OdpUmem),
     /// Pages that a kernel consumer registered.
     Fast(Blocks),
+}
+
+impl Memory {
+    /// Returns the length in bytes.
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::All(_) => u64::MAX,
+            Self::Pinned(umem) => umem.blocks().length(),
+            Self::OnDemand(umem) => umem.length(),
+            Self::Fast(blocks) => blocks.length(),
+        }
+    }
 }
 
 /// What keys grant access to: the hardware's view of a region.
@@ -49,11 +67,11 @@ impl Registration {
         &self.view
     }
 
-    /// Returns the list of the memory, unless it is all memory.
+    /// Returns the list of the memory, if there is one.
     #[inline]
     fn blocks(&self) -> Option<&Blocks> {
         match &self.memory {
-            Memory::None | Memory::All(_) => None,
+            Memory::None | Memory::All(_) | Memory::OnDemand(_) => None,
             Memory::Pinned(umem) => Some(umem.blocks()),
             Memory::Fast(blocks) => Some(blocks),
         }
@@ -83,8 +101,10 @@ impl Registration {
     /// Copies `src` to the region, from byte `offset` of it, which was checked.
     #[inline]
     pub fn write(&self, offset: u64, src: &[u8]) -> Result<(), AccessFault> {
-        if let Memory::All(memory) = &self.memory {
-            return memory.write(offset, src).map_err(memory_fault);
+        match &self.memory {
+            Memory::All(memory) => return memory.write(offset, src).map_err(memory_fault),
+            Memory::OnDemand(umem) => return umem.write(offset, src).map_err(memory_fault),
+            Memory::None | Memory::Pinned(_) | Memory::Fast(_) => {}
         }
         let mut left = src;
         self.walk(offset, src.len(), |blocks, index, at, len| {
@@ -97,8 +117,10 @@ impl Registration {
     /// Copies from byte `offset` of the region, which was checked, to `dst`.
     #[inline]
     pub fn read(&self, offset: u64, dst: &mut [u8]) -> Result<(), AccessFault> {
-        if let Memory::All(memory) = &self.memory {
-            return memory.read(offset, dst).map_err(memory_fault);
+        match &self.memory {
+            Memory::All(memory) => return memory.read(offset, dst).map_err(memory_fault),
+            Memory::OnDemand(umem) => return umem.read(offset, dst).map_err(memory_fault),
+            Memory::None | Memory::Pinned(_) | Memory::Fast(_) => {}
         }
         let len = dst.len();
         let mut left = dst;
@@ -117,8 +139,10 @@ impl Registration {
         offset: u64,
         access: impl FnOnce(&Atomic<u64>) -> R,
     ) -> Result<R, AccessFault> {
-        if let Memory::All(memory) = &self.memory {
-            return memory.with_word(offset, access).map_err(memory_fault);
+        match &self.memory {
+            Memory::All(memory) => return memory.with_word(offset, access).map_err(memory_fault),
+            Memory::OnDemand(umem) => return umem.with_word(offset, access).map_err(memory_fault),
+            Memory::None | Memory::Pinned(_) | Memory::Fast(_) => {}
         }
         let blocks = self.blocks().ok_or(AccessFault::Memory)?;
         let (index, at) = self.map.locate(offset).ok_or(AccessFault::Bounds)?;
@@ -131,6 +155,9 @@ impl Registration {
     /// memory.
     pub fn write_back(&self, offset: u64, len: u64) -> Result<(), AccessFault> {
         let len = usize::try_from(len).map_err(|_| AccessFault::Bounds)?;
+        if let Memory::OnDemand(umem) = &self.memory {
+            return umem.write_back(offset, len).map_err(memory_fault);
+        }
         self.walk(offset, len, |blocks, index, at, len| {
             blocks.write_back(index, at, len).map_err(memory_fault)
         })
@@ -141,7 +168,7 @@ impl Registration {
 fn memory_fault(error: direct::AccessError) -> AccessFault {
     match error {
         // The range was checked against the registration, so it is the memory that is not there.
-        direct::AccessError::OutOfRange => AccessFault::Memory,
+        direct::AccessError::OutOfRange | direct::AccessError::Absent => AccessFault::Memory,
         direct::AccessError::Misaligned => AccessFault::Alignment,
     }
 }

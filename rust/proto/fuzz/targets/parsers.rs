@@ -20,11 +20,10 @@ use rxe_proto::{
 
 /// A packet is parsed within its bounds, and comes out as it went in.
 pub fn packet(data: &[u8]) {
-    let peek = packet::peek(data);
-    let Ok(info) = PacketInfo::parse(data) else {
-        return;
+    let (peek, info) = match (packet::peek(data), PacketInfo::parse(data)) {
+        (Ok(peek), Ok(info)) => (peek, info),
+        (peek, info) => return assert_eq!(peek.err(), info.err()),
     };
-    let peek = peek.expect("the first look is the laxer one");
     assert_eq!(
         (peek.opcode, peek.dest_qpn, peek.psn, peek.pkey),
         (info.opcode, info.dest_qpn, info.psn, info.pkey)

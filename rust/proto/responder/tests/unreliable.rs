@@ -62,17 +62,42 @@ fn uc_refused_packet_ends_its_message() {
     assert_eq!(rig.completions.len(), 0);
 }
 
+/// A message starts at any PSN: the peer may have been reset meanwhile, to one that is long past.
 #[test]
-fn uc_message_is_delivered_at_most_once_and_in_order() {
+fn uc_start_of_a_message_sets_the_expected_psn() {
     let mut rig = Rig::new(Service::Uc);
-    rig.post(1, 4096);
-    rig.post(2, 4096);
-    let data = pattern(20, 7);
-    assert_eq!(rig.send(Service::Uc, 101, SendTail::None, &data), EXECUTED);
-    // Once more, and one that was overtaken.
-    assert_eq!(rig.send(Service::Uc, 101, SendTail::None, &data), DROPPED);
-    assert_eq!(rig.send(Service::Uc, 100, SendTail::None, &data), DROPPED);
-    assert_eq!(rig.received, [data]);
+    let mut delivered = Vec::new();
+    for psn in [101, 7, 0xff_ffff, 0, 0x7f_ffff, 0x80_0002, 100] {
+        rig.post(psn.into(), 4096);
+        let data = pattern(2500, psn);
+        let end = rig.send(Service::Uc, psn, SendTail::None, &data);
+        assert_eq!(end, EXECUTED, "{psn:#x}");
+        delivered.push(data);
+    }
+    assert_eq!(rig.received, delivered);
+}
+
+/// A packet that comes again in the middle of a message ends it: the rest is not of its sequence.
+#[test]
+fn uc_message_is_never_put_together_of_two() {
+    for again in 1..3 {
+        let mut rig = Rig::new(Service::Uc);
+        rig.post(1, 4096);
+        let packets = send_packets(Service::Uc, 1024, 100, SendTail::None, &pattern(3500, 1));
+        for (i, (info, payload)) in packets.iter().enumerate() {
+            rig.give_with(*info, payload);
+            if i == again {
+                assert_eq!(rig.give_with(*info, payload), DROPPED);
+            }
+        }
+        assert_eq!(rig.completions.len(), 0);
+        // An old middle and an old end start nothing.
+        assert_eq!(rig.give_with(packets[1].0, &packets[1].1), DROPPED);
+        assert_eq!(rig.give_with(packets[3].0, &packets[3].1), DROPPED);
+        let data = pattern(2500, 5);
+        assert_eq!(rig.send(Service::Uc, 104, SendTail::None, &data), EXECUTED);
+        assert_eq!(rig.received, [data]);
+    }
 }
 
 #[test]
@@ -283,4 +308,41 @@ fn empty_datagram_with_immediate() {
     assert_eq!(rig.give(info), EXECUTED);
     assert_eq!(rig.completions[0].byte_len, 40);
     assert_eq!(rig.completions[0].imm, Some(Imm([4, 3, 2, 1])));
+}
+
+/// Each packet that is dropped is counted once, by its reason.
+#[test]
+fn drops_are_counted_by_reason() {
+    let mut rig = Rig::new(Service::Ud);
+    assert_eq!(rig.give(datagram(5, 100)), DROPPED);
+    rig.post(1, 64);
+    assert_eq!(rig.give(datagram(6, 100)), DROPPED);
+    let counts = rig.resp.take_counts();
+    assert_eq!((counts.no_receive, counts.too_long), (1, 1));
+    assert_eq!(
+        (counts.gaps, counts.not_allowed, counts.after_nak),
+        (0, 0, 0)
+    );
+
+    let mut rig = Rig::new(Service::Uc);
+    rig.post(1, 4096);
+    let packets = send_packets(Service::Uc, 1024, 100, SendTail::None, &pattern(2500, 1));
+    rig.give_with(packets[0].0, &packets[0].1);
+    assert_eq!(rig.give_with(packets[2].0, &packets[2].1), DROPPED);
+    let mut bad = packets[0].0;
+    bad.set_payload_len(1000);
+    assert_eq!(rig.give(bad), DROPPED);
+    let counts = rig.resp.take_counts();
+    assert_eq!((counts.gaps, counts.not_allowed), (1, 1));
+    assert_eq!(
+        (counts.no_receive, counts.too_long, counts.after_nak),
+        (0, 0, 0)
+    );
+
+    let mut rig = Rig::new(Service::Rc);
+    for psn in [103, 104, 105] {
+        rig.give(packet(Opcode::RcSendOnly, psn));
+    }
+    let counts = rig.resp.take_counts();
+    assert_eq!((counts.out_of_sequence, counts.after_nak), (1, 2));
 }

@@ -261,3 +261,48 @@ fn an_rnr_nak_behind_a_missing_read_response_retries_the_read() {
     r.ack(101);
     assert_eq!(r.done(), [(0, OK), (1, OK)]);
 }
+
+#[test]
+fn what_a_full_queue_refuses_is_sent_again_without_a_retry() {
+    let mut r = Rig::rc();
+    r.post(SendOp::Send, 4 * MTU);
+    r.post(
+        SendOp::Read {
+            va: 0,
+            key: Key::new(1),
+        },
+        3 * MTU,
+    );
+    r.post(SendOp::Send, 1);
+    assert_eq!(r.send_all(), [100, 101, 102, 103, 104, 107]);
+    let deadline = r.s.next_deadline();
+    r.s.on_refused(Psn::new(104));
+    assert_eq!(r.send_all(), [104, 107]);
+    r.s.on_refused(Psn::new(102));
+    assert_eq!(r.send_all(), [102, 103, 104, 107]);
+    // The wait for an answer is the first one.
+    assert_eq!(r.s.next_deadline(), deadline);
+    r.ack(102);
+    // Of what is acknowledged nothing is taken back, nor of what was never sent.
+    r.s.on_refused(Psn::new(102));
+    r.s.on_refused(Psn::new(108));
+    assert!(r.is_idle());
+    assert_eq!(r.s.take_counts().retries, 0);
+}
+
+#[test]
+fn a_queue_that_stays_full_is_an_error_in_the_end() {
+    let mut r = Rig::rc();
+    r.post(SendOp::Send, 2 * MTU);
+    let mut retries = 0;
+    while r.s.take_fault().is_none() {
+        for _ in 0..100 {
+            assert_eq!(r.send_all(), [100, 101]);
+            r.s.on_refused(Psn::new(100));
+        }
+        assert!(r.time_out());
+        retries += 1;
+    }
+    assert_eq!(retries, 8);
+    assert_eq!(r.done(), [(0, WcStatus::RetryExcErr)]);
+}

@@ -2,7 +2,7 @@
 
 //! Names and places of the counters.
 
-use rxe_proto::counters::{name, Counter, DropReason, COUNT};
+use rxe_proto::counters::{name, Counter, DropReason, Misuse, COUNT};
 use std::collections::HashSet;
 
 /// The names of the stock driver, in its order.
@@ -47,4 +47,12 @@ fn every_drop_reason_has_its_own_counter() {
     assert_eq!(names.len(), COUNT);
     assert_eq!(name(COUNT), None);
     assert_eq!(name(usize::MAX), None);
+}
+
+#[test]
+fn misuse_is_counted_after_everything_else() {
+    for misuse in Misuse::ALL {
+        assert_eq!(name(misuse.index()), Some(misuse.name()));
+        assert!(misuse.index() >= Counter::ALL.len() + DropReason::ALL.len());
+    }
 }

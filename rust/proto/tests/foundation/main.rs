@@ -12,5 +12,6 @@ mod pagemap;
 mod qpstate;
 mod ring;
 mod sge;
+mod sqrule;
 mod task;
 mod wqe;

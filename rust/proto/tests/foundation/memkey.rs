@@ -3,10 +3,7 @@
 //! Key checks, against a truth table and a model in wide arithmetic.
 
 use proptest::prelude::*;
-use rxe_proto::memkey::{
-    check, check_bind, check_window, Access, AccessReq, BindReq, MrState, RegView, WindowType,
-    WindowView,
-};
+use rxe_proto::memkey::{check, check_window, Access, AccessReq, MrState, RegView, WindowView};
 use rxe_proto::num::{Key, PdId, Qpn};
 use rxe_proto::status::AccessFault;
 
@@ -135,7 +132,6 @@ fn all_rights_must_be_granted() {
             assert_eq!(check(&region, &req).is_ok(), granted & needed == needed);
         }
     }
-    assert!(Access::OPTIONAL.contains(Access::RELAXED_ORDERING));
     assert_eq!(Access::REMOTE.bits(), 0b1110);
 }
 
@@ -243,118 +239,6 @@ fn window_conditions() {
         ..WINDOW
     };
     assert_eq!(check(&read_only, &REGION, qpn), Err(AccessFault::Rights));
-}
-
-const BIND: BindReq = BindReq {
-    mw: WINDOW.key,
-    mr: REGION.key,
-    pd: REGION.pd,
-    addr: 0x1000,
-    len: 0x100,
-    access: Access::REMOTE_WRITE,
-};
-
-#[test]
-fn bind_rules() {
-    let free = WindowView {
-        state: MrState::Free,
-        ..WINDOW
-    };
-    let one = |w: &WindowView, r: &BindReq| check_bind(w, WindowType::One, Some(&REGION), r);
-    let two = |w: &WindowView, r: &BindReq| check_bind(w, WindowType::Two, Some(&REGION), r);
-
-    assert_eq!(one(&WINDOW, &BIND), Ok(()));
-    assert_eq!(two(&free, &BIND), Ok(()));
-    // Type 1 is bound again at will, type 2 only after it was invalidated.
-    assert_eq!(one(&free, &BIND), Err(AccessFault::State));
-    assert_eq!(two(&WINDOW, &BIND), Err(AccessFault::State));
-
-    let zero_based = BindReq {
-        access: BIND.access.union(Access::ZERO_BASED),
-        ..BIND
-    };
-    assert_eq!(one(&WINDOW, &zero_based), Err(AccessFault::Rights));
-    assert_eq!(two(&free, &zero_based), Ok(()));
-
-    let empty = BindReq { len: 0, ..BIND };
-    assert_eq!(check_bind(&WINDOW, WindowType::One, None, &empty), Ok(()));
-    assert_eq!(two(&free, &empty), Err(AccessFault::Bounds));
-    assert_eq!(
-        check_bind(&WINDOW, WindowType::One, None, &BIND),
-        Err(AccessFault::Key)
-    );
-
-    let unknown_right = BindReq {
-        access: Access::from_bits(1 << 15),
-        ..BIND
-    };
-    assert_eq!(two(&free, &unknown_right), Err(AccessFault::Rights));
-    for (addr, len) in [(0xfff, 1), (0x1000, 0x101), (0x1100, 1), (u64::MAX, 1)] {
-        let req = BindReq { addr, len, ..BIND };
-        assert_eq!(
-            two(&free, &req),
-            Err(AccessFault::Bounds),
-            "{addr:#x}+{len:#x}"
-        );
-    }
-}
-
-/// Queue pair, window and region must be of one protection domain (C10-72).
-#[test]
-fn bind_needs_one_protection_domain() {
-    for pds in 0..8 {
-        let [qp, mw, mr] = [0, 1, 2].map(|bit| PdId((pds >> bit) & 1));
-        let window = WindowView {
-            pd: mw,
-            state: MrState::Free,
-            ..WINDOW
-        };
-        let region = RegView { pd: mr, ..REGION };
-        let req = BindReq { pd: qp, ..BIND };
-        let expected = if qp == mw && mw == mr {
-            Ok(())
-        } else {
-            Err(AccessFault::Pd)
-        };
-        assert_eq!(
-            check_bind(&window, WindowType::Two, Some(&region), &req),
-            expected
-        );
-    }
-}
-
-#[test]
-fn bind_needs_the_regions_rights() {
-    let window = WindowView {
-        state: MrState::Free,
-        ..WINDOW
-    };
-    for bits in 0..1 << 6 {
-        let region = RegView {
-            access: Access::from_bits(bits),
-            ..REGION
-        };
-        for wanted in [
-            Access::REMOTE_READ,
-            Access::REMOTE_WRITE,
-            Access::REMOTE_ATOMIC,
-        ] {
-            let req = BindReq {
-                access: wanted,
-                ..BIND
-            };
-            let bindable = region.access.contains(Access::MW_BIND)
-                && !region.access.contains(Access::ZERO_BASED);
-            let writable =
-                wanted == Access::REMOTE_READ || region.access.contains(Access::LOCAL_WRITE);
-            let verdict = check_bind(&window, WindowType::Two, Some(&region), &req);
-            assert_eq!(
-                verdict.is_ok(),
-                bindable && writable,
-                "{bits:#b} {wanted:?}"
-            );
-        }
-    }
 }
 
 /// Any value, with a liking for small ones and for the ends.

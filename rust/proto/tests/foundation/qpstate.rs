@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! States of queue pairs and membership in groups.
+//! States of queue pairs, and addresses of groups.
 
-use rxe_proto::mcast::{
-    gid_from_ipv4, ipv4_from_gid, is_multicast, mac_of_group, pkey_match, Member,
-};
-use rxe_proto::num::Qpn;
+use rxe_proto::mcast::{gid_from_ipv4, ipv4_from_gid, is_multicast, mac_of_group, pkey_match};
 use rxe_proto::opcode::Service;
 use rxe_proto::qpstate::{Engine, QpState, QpType};
 
@@ -103,26 +100,5 @@ fn partition_keys() {
     for (a, b, matches) in rows {
         assert_eq!(pkey_match(a, b), matches, "{a:#x} {b:#x}");
         assert_eq!(pkey_match(b, a), matches, "{b:#x} {a:#x}");
-    }
-}
-
-#[test]
-fn members_get_what_is_theirs() {
-    let member = Member {
-        qp_type: QpType::Ud,
-        state: Rtr,
-        qkey: 0x1111,
-        pkey: 0xffff,
-    };
-    assert!(member.gets(Qpn::MULTICAST, 0x1111, 0xffff));
-    assert!(!member.gets(Qpn::new(16), 0x1111, 0xffff));
-    assert!(!member.gets(Qpn::MULTICAST, 0x1112, 0xffff));
-    assert!(!member.gets(Qpn::MULTICAST, 0x1111, 0x8001));
-    for state in QpState::ALL {
-        let gets = Member { state, ..member }.gets(Qpn::MULTICAST, 0x1111, 0xffff);
-        assert_eq!(gets, state.admits_requests());
-    }
-    for qp_type in [QpType::Rc, QpType::Uc, QpType::Gsi] {
-        assert!(!Member { qp_type, ..member }.gets(Qpn::MULTICAST, 0x1111, 0xffff));
     }
 }
