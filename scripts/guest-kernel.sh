@@ -93,5 +93,5 @@ debug) kernel=$("$RXE_TOP/scripts/debug-kernel.sh") ;;
 esac
 release=$(cat "$kernel/.release")
 out=$RXE_CACHE/guest-$kind-$(key "$(cat "$kernel/.complete")" "$(basename "$kernel")" "$0" "$RXE_TOP/qemu/initramfs-init")
-with_lock "guest-$kind" build
+[ -e "$out/.complete" ] || with_lock "guest-$kind" build
 printf '%s\n' "$out"

@@ -12,6 +12,7 @@
 #   --append ARGUMENTS     to the kernel command line
 #   --out DIR              where /rxe/out of the guest, its console log and its dmesg go (out/guest)
 #   --qemu ARGUMENTS       to QEMU
+#   --add NAME=DIR         a copy of DIR in the guest, as /rxe/NAME, without .git; may be given more than once
 #   --shell                an interactive shell instead of SCRIPT
 #   --no-build             take the module as it was built last
 #   --cold                 boot, and do not start from a frozen guest
@@ -25,7 +26,7 @@
 . "$(dirname "$0")/lib.sh"
 { # Read to the end before anything runs: the script may be edited meanwhile.
 
-kernel=stock module=ours peer='' memory=2G cpus=2 timeout=600 append='' out=$RXE_TOP/out/guest qemu_args='' shell='' nobuild='' cold='' count=''
+kernel=stock module=ours peer='' memory=2G cpus=2 timeout=600 append='' out=$RXE_TOP/out/guest qemu_args='' shell='' nobuild='' cold='' count='' add=()
 while [ $# -gt 0 ]; do
 	case $1 in
 	--kernel) kernel=$2 ;;
@@ -37,6 +38,7 @@ while [ $# -gt 0 ]; do
 	--append) append=$2 ;;
 	--out) out=$2 ;;
 	--qemu) qemu_args=$2 ;;
+	--add) add+=("$2") ;;
 	--shell) shell=1; shift; continue ;;
 	--no-build) nobuild=1; shift; continue ;;
 	--cold) cold=1; shift; continue ;;
@@ -94,8 +96,11 @@ case ${count:+count}$(accel) in
 count*) machine=(-accel tcg,thread=single -icount shift=0,sleep=off -cpu max,fsrm=off,erms=off,fsrs=off,fzrm=off) cpus=1 ;;
 kvm) machine=(-accel kvm -cpu host) cold=1 ;;
 *)
-	# With FSRM and ERMS, TCG copies byte by byte. With five-level paging KASAN sees a wild access at the start of every boot.
-	if [ "$kernel" = debug ]; then machine=(-accel tcg,thread=multi -cpu max,-la57,fsrm=off,erms=off); else machine=(-accel tcg,thread=multi -cpu max,fsrm=off,erms=off); fi
+	# With FSRM and ERMS, TCG copies byte by byte; with FSRS and FZRM it clears memory so. With five-level paging KASAN sees a
+	# wild access at the start of every boot.
+	cpu=max,fsrm=off,erms=off,fsrs=off,fzrm=off
+	[ "$kernel" != debug ] || cpu+=,-la57
+	machine=(-accel tcg,thread=multi -cpu "$cpu")
 	;;
 esac
 
@@ -106,9 +111,16 @@ common_payload() {
 	cp "$RXE_TOP/qemu/init" "$p/init"
 	cp "$RXE_TOP"/qemu/bin/* "$p/bin/"
 	[ ! -d "$RXE_TOP/tests" ] || cp -r "$RXE_TOP/tests/." "$p/tests/"
+	local a
+	for a in "${add[@]}"; do
+		mkdir -p "$p/${a%%=*}"
+		tar -C "${a#*=}" --exclude=./.git --exclude=./results -c . | tar -C "$p/${a%%=*}" -x
+	done
 	# The kernel's own tests for RDMA, from the source of the very kernel.
 	local ktree=$RXE_CACHE/kernel/tools/testing/selftests
 	cp -r "$ktree/rdma" "$ktree/kselftest" "$ktree/kselftest_harness.h" "$p/kselftest/" 2>/dev/null || true
+	ko=$("$RXE_TOP/scripts/kmod.sh" "$kernel" 2>"$run/kmod.log") || { cat "$run/kmod.log" >&2; exit 1; }
+	cp "$ko" "$p/tests/kmod/"
 	rm -rf "$p"/tests/guest/canary
 	if [ "$kernel" = debug ]; then
 		mkdir -p "$p/tests/guest/canary" "$RXE_TOP/out/canary"
@@ -146,7 +158,6 @@ last_module() {
 	echo "$ko"
 }
 
-# payload NAME MODULE MODE GUEST: the disks $run/NAME.payload and $run/NAME.out.
 # payload NAME MODULE MODE GUEST: the disks $run/NAME.payload and $run/NAME.out.
 payload() {
 	local p=$run/payload
@@ -236,7 +247,7 @@ if [ -n "$peer" ]; then
 fi
 command a
 if [ -z "$cold" ]; then
-	frozen=$RXE_CACHE/frozen-$(key "$(basename "$boot")" "$(basename "$root")" "${machine[*]} $memory $cpus $kargs" v1)
+	frozen=$RXE_CACHE/frozen-$(key "$(basename "$boot")" "$(basename "$disk")" "$(basename "$root")" "${machine[*]} $memory $cpus $kargs" v1)
 	if with_lock "${frozen##*/}" freeze "$frozen"; then
 		command a
 		qemu+=(-incoming "file:$frozen")

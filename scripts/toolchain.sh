@@ -31,6 +31,6 @@ build() {
 	say "toolchain: $rustc; $bindgen"
 }
 
-with_lock toolchain build
+[ -e "$dir/.complete" ] || with_lock toolchain build
 [ "$(readlink "$RXE_CACHE/toolchain" 2>/dev/null)" = "${dir##*/}" ] || ln -sfn "${dir##*/}" "$RXE_CACHE/toolchain"
 printf '%s\n' "$dir"

@@ -9,7 +9,8 @@ PACKAGES=(
 	rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest qperf python3-pyverbs infiniband-diags librdmacm1t64 libibverbs1
 	libfabric-bin ucx-utils
 	# Storage.
-	nvme-cli fio e2fsprogs xfsprogs multipath-tools kpartx dmsetup sg3-utils open-iscsi nfs-kernel-server nfs-common
+	nvme-cli fio e2fsprogs xfsprogs multipath-tools kpartx dmsetup sg3-utils open-iscsi tgt libiscsi-bin
+	nfs-kernel-server nfs-common
 	# Network.
 	iproute2 iputils-ping iperf3 ethtool nftables tcpdump tshark python3-scapy socat
 	# System.
@@ -62,5 +63,5 @@ build() {
 }
 
 root=$("$RXE_TOP/scripts/toolchain.sh")
-with_lock userland build
+[ -e "$image" ] || with_lock userland build
 printf '%s\n' "$image"
