@@ -44,6 +44,14 @@ shell: ## Interactive guest with the module loaded
 test: ## Gates and guest suites (SUITES='a b': only these; KERNEL=debug; MODULE=stock: the C driver's verdicts)
 	@$(SCRIPTS)/test.sh
 
+.PHONY: blktests
+blktests: ## blktests' srp, nvme and nvmeof-mp groups (BLKTESTS=<built checkout>, BLKTESTS_MP=<one with nvmeof-mp>), beside the C driver's verdicts
+	@$(SCRIPTS)/blktests.sh
+
+.PHONY: soak
+soak: ## The kernel consumer's four suites for ten minutes each (SOAK=<seconds>), on the debug kernel (KERNEL=stock)
+	@KERNEL=$(or $(KERNEL),debug) RXE_SOAK=$(or $(SOAK),600) SUITES='$(or $(SUITES),posts flowcontrol teardown keys)' $(SCRIPTS)/test.sh
+
 .PHONY: bench
 bench: ## This module against the C driver: wall clock and counted instructions, as table, JSON and chart
 	@$(SCRIPTS)/bench.sh
