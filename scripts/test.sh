@@ -8,6 +8,7 @@
 #   MODULE=ours|stock       with which rdma_rxe; with the stock one the verdicts tell what the C driver does
 #   RXE_SLOW=N              how much slower than usual the guest is: less work, longer limits (7 on the debug kernel)
 #   RXE_PATIENCE=N          longer limits only, for a machine that does other things as well (1)
+#   RXE_SOAK=SECONDS        how long the suites that only go on and on are to do so, instead of their usual time
 #
 # Results: out/test-<kernel>-<module>/results.jsonl and a log of each suite beside it.
 . "$(dirname "$0")/lib.sh"
@@ -94,7 +95,7 @@ run_group() {
 		for s in "${todo[@]}"; do limit=$((limit + $(header "$s" timeout 120) + 15)); done
 		boot=$out/boot
 		rm -rf "$boot"
-		opts=(--kernel "$kernel" --module "$module" --memory "$memory" --cpus "$cpus" --timeout "$(awk -v a="$limit" -v b="$RXE_SLOW" -v c="$RXE_PATIENCE" 'BEGIN{print int(a*b*c)}')" --out "$boot")
+		opts=(--kernel "$kernel" --module "$module" --memory "$memory" --cpus "$cpus" --timeout "$(awk -v a="$limit" -v b="$RXE_SLOW" -v c="$RXE_PATIENCE" -v d="${RXE_SOAK:-0}" -v n="${#todo[@]}" 'BEGIN{print int(a*b*c + 1.5*d*n)}')" --out "$boot")
 		[ "$guests" != 2 ] || opts+=(--peer "${PEER:-${peer:-$module}}")
 		[ -z "$append" ] || opts+=(--append "$append")
 		[ -z "$built" ] || opts+=(--no-build)

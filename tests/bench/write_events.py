@@ -36,7 +36,7 @@ def main():
     channel = CompChannel(context)
     cq = CQ(context, AHEAD * qps + 8, None, channel, 0)
     # The C driver shows a completion before it frees the places of the list.
-    pairs = [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap((AHEAD + 1) * LIST, 1, 1, 1))) for _ in range(qps)]
+    pairs = [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap((AHEAD + 1) * LIST, 1, 1, 1), sq_sig_all=0)) for _ in range(qps)]
 
     if server:
         other = socket.create_connection((server, PORT))
@@ -64,13 +64,15 @@ def main():
         q.to_rts(attr)
 
     if server:
-        chains = []
+        # A request does not keep the next one of its list alive.
+        chains, requests = [], []
         for _ in pairs:
             wr = None
             for i in range(LIST):
                 new = SendWR(wr_id=i, opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[SGE(mr.buf, size, mr.lkey)],
                              send_flags=0 if i else e.IBV_SEND_SIGNALED, next_wr=wr)
                 new.set_wr_rdma(rkey, address)
+                requests.append(new)
                 wr = new
             chains.append(wr)
         # The first lists are not measured.

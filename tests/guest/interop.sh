@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# summary: two guests, the C driver in one of them: pingpongs, rping, perftest, atomics and NVMe-oF, served by each side in turn
+# summary: two guests, the C driver in one of them: pingpongs, rping, perftest, atomics, NVMe-oF and SRP, served by each side in turn
 # timeout: 420
 # guests: 2
 # peer: stock
@@ -8,7 +8,8 @@
 . "$(dirname "$0")/lib/wire.sh"
 . "$(dirname "$0")/lib/nvme.sh"
 
-LIBS='. /rxe/tests/guest/lib.sh; . /rxe/tests/guest/lib/wire.sh; . /rxe/tests/guest/lib/nvme.sh'
+LIBS='export SRP_TARGET_LINK=rxe0 SRP_LINK=rxe0 SRP_NETNS= SRP_ADDRESS6=fd79::1
+	for lib in lib lib/wire lib/nvme lib/srp; do . "/rxe/tests/guest/$lib.sh"; done'
 there() { peer "export RXE_SLOW=${RXE_SLOW:-1}; $LIBS; $1"; }
 
 # on SIDE SCRIPT: run SCRIPT, with the libraries, in guest a (this one) or b (the peer).
@@ -69,6 +70,18 @@ storage() { # SIDE that is the target
 	check "NVMe: $(kind "$s") takes the target down" on "$s" 'nvmet_down'
 }
 
+scsi() { # SIDE that is the target
+	local s=$1 c service
+	c=$(other "$s")
+	check "SRP: $(kind "$s") is the target" on "$s" "SRP_INITIATORS=($(address "$s")); srp_target_up"
+	service=$(on "$s" srp_service)
+	check "SRP: $(kind "$c") logs in" on "$c" "SRP_SERVICE=$service SRP_ADDRESS4=$(address "$s"); srp_initiator && srp_login 4"
+	check "SRP: $(kind "$c") writes and verifies 4 KiB blocks at random" on "$c" "verified_io 4k --filename=\$(srp_disk_of 4 0) --size=$(scaled 8)m"
+	check "SRP: $(kind "$c") writes and verifies 512 KiB blocks at random" on "$c" "verified_io 512k --filename=\$(srp_disk_of 4 1) --size=$(scaled 48)m"
+	check "SRP: $(kind "$c") logs out" on "$c" 'srp_logout 4 && wait_for 20 srp_no_initiator'
+	check "SRP: $(kind "$s") takes the target down" on "$s" srp_target_down
+}
+
 [ "${RXE_GUEST:-}" = a ] || die 'this suite needs a second guest'
 there 'modprobe -a rdma_rxe ib_uverbs rdma_ucm' || die 'the peer does not answer'
 modprobe -a rdma_rxe ib_uverbs rdma_ucm
@@ -93,6 +106,8 @@ serve a 'rping on a bad wire' cm:7174 'rping -s -a 10.79.0.1 -C 20 -V -S 9000' '
 tc qdisc del dev eth0 root
 storage b
 storage a
+scsi b
+scsi a
 check 'the link here goes' rdma link del rxe0
 check 'the link there goes' there 'rdma link del rxe0'
 check 'the module there unloads' there 'modprobe -r rdma_rxe'

@@ -3,8 +3,8 @@
 # summary: the module is loaded and unloaded 20 times: alone, with links, with links and traffic
 # timeout: 240
 #
-# Unloading with links in place is legal and must take the links down. Traffic runs in both directions while it happens: the
-# programs die with their device, the kernel does not.
+# Unloading with links in place is legal and must take the links down. Traffic runs in both directions while it happens. The
+# programs are told by IBV_EVENT_DEVICE_FATAL and by errors (lib/gone.py), and none hangs.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib/wire.sh"
 
@@ -26,25 +26,48 @@ with_deleted_links() {
 		rdma link del rxeA && rdma link del rxeB && unload && unloaded
 }
 
+# soon SECONDS COMMAND...: succeeds when COMMAND does, and in that time (times RXE_SLOW, times RXE_PATIENCE).
+soon() {
+	local limit=$(($1 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1})) start=$SECONDS rc=0
+	shift
+	timeout "$limit" "$@" || rc=$?
+	[ $rc = 0 ] || echo "$* (after $((SECONDS - start)) s of $limit): exit $rc"
+	return $rc
+}
+ended() { ! kill -0 "$1" 2>/dev/null; }
+# ends PID SIGNAL: a program that is asked to end does.
+ends() {
+	kill "-$2" "$1" 2>/dev/null
+	wait_for 10 ended "$1" || { echo "a program does not end: $(ps -o pid=,stat=,wchan:32=,args= -p "$1")"; return 1; }
+}
+
 with_traffic() {
-	local a b rc=0
+	local a b c p rc=0
 	modprobe rdma_rxe && inA rdma link add rxeA type rxe netdev va && inB rdma link add rxeB type rxe netdev vb || return 1
 	wait_for 5 link_active rxeA && wait_for 5 link_active rxeB && wait_for 5 gid_index rxeA 10.77.0.1 && wait_for 5 gid_index rxeB 10.77.0.2 || return 1
-	ip netns exec A ib_write_bw -d rxeA -x "$(gid_index rxeA 10.77.0.1)" -F -D 60 -s 65536 >/dev/null 2>&1 &
+	python3 "$(dirname "$0")/lib/gone.py" rxeA 10.77.0.1 rxeB 10.77.0.2 >/tmp/gone 2>&1 &
+	c=$!
+	ip netns exec A ib_write_bw -d rxeA -x "$(gid_index rxeA 10.77.0.1)" -F -D $((60 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1})) -u 18 -s 65536 >/tmp/bw.server 2>&1 &
 	a=$!
 	wait_for 10 listening tcp:18515 || rc=1
-	ip netns exec B ib_write_bw -d rxeB -x "$(gid_index rxeB 10.77.0.2)" -F -D 60 -s 65536 10.77.0.1 >/dev/null 2>&1 &
+	ip netns exec B ib_write_bw -d rxeB -x "$(gid_index rxeB 10.77.0.2)" -F -D $((60 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1})) -u 18 -s 65536 10.77.0.1 >/tmp/bw.client 2>&1 &
 	b=$!
-	wait_for 10 flows || { echo 'no traffic'; rc=1; }
-	# Afterwards they may end: their device is gone, and they are told.
-	kill -0 $a && kill -0 $b || { echo 'a program ended too early for the test to mean anything'; rc=1; }
+	wait_for 10 flows && wait_for 10 grep -q ready /tmp/gone || { echo 'no traffic'; rc=1; }
+	for p in $a $b $c; do
+		! ended "$p" || { echo 'a program ended too early for the test to mean anything'; head -n 40 /tmp/bw.* /tmp/gone; rc=1; break; }
+	done
 	if [ "$1" = links ]; then
-		rdma link del rxeB || rc=1
-		rdma link del rxeA || rc=1
+		soon 5 rdma link del rxeB || rc=1
+		soon 5 rdma link del rxeA || rc=1
 	fi
-	unload || { echo 'the module does not unload'; rc=1; }
-	kill -9 $a $b 2>/dev/null
-	wait $a $b 2>/dev/null
+	soon 10 modprobe -r rdma_rxe || { echo 'the module does not unload'; rc=1; }
+	# gone.py is told, and ends by itself. perftest does not listen: it polls for completions until its time is over.
+	wait_for 30 ended $c || rc=1
+	ends $c KILL && wait $c || { echo "the program was not told what it should be (exit $?)"; sed 's/^/    /' /tmp/gone; rc=1; }
+	ends $a TERM || rc=1
+	ends $b TERM || rc=1
+	kill -9 $a $b $c 2>/dev/null
+	wait $a $b $c 2>/dev/null
 	unloaded || { echo 'something is left'; rc=1; }
 	return $rc
 }

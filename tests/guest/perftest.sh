@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# summary: perftest (write, send, read and atomics; bandwidth and latency; RC, UC, UD) on one device and across a veth pair
-# timeout: 240
+# summary: perftest (write, send, read and atomics; bandwidth and latency; RC, UC, UD, shared receive queues) on one device and across a veth pair
+# timeout: 280
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib/wire.sh"
 
@@ -26,6 +26,7 @@ both ib_write_bw -n 200 -s 65536 -c UC
 both ib_write_bw -n 100 -s 4096 -q 4 -b
 both ib_send_bw -n 200 -s 16384 -e -R
 both ib_atomic_lat -n 100 -A CMP_AND_SWAP
+both ib_send_bw -n 100 -s 4096 -q 2 --use-srq
 across 'veth: ib_write_lat -I 64 (inline)' tcp:18515 "ib_write_lat -d rxeA -x $gidA -F -n 100 -s 64 -I 64" \
 	"ib_write_lat -d rxeB -x $gidB -F -n 100 -s 64 -I 64 10.77.0.1"
 check 'two namespaces are taken down' two_ns_gone

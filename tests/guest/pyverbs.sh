@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib/wire.sh"
 
-MODULES='addr cq cq_events cqex device pd qp mr atomic qpex rdmacm'
+MODULES='addr cq cq_events cqex device pd qp mr atomic qpex odp rdmacm'
 tests=${RXE_PYVERBS:-/opt/rdma-core}
 [ -e "$tests/tests/run_tests.py" ] || [ -e "$tests/run_tests.py" ] || die "no pyverbs tests in $tests"
 expected=$(dirname "$0")/expected/pyverbs.txt

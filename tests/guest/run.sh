@@ -31,6 +31,17 @@ perf() {
 	fi
 }
 
+# module_version: what tells this build of the loaded module from others. Not every module has a version.
+module_version() {
+	local what v note=/sys/module/rdma_rxe/notes/.note.gnu.build-id
+	for what in version srcversion vermagic; do
+		v=$(modinfo -F $what rdma_rxe)
+		[ -z "$v" ] || printf '%s %s, ' $what "${v% }"
+	done
+	# The note: three words, the name "GNU", the identifier.
+	printf 'build id %s' "$(od -An -v -tx1 -j16 $note 2>/dev/null | tr -d ' \n' | grep . || echo unknown)"
+}
+
 # ping_verbs KEY ADDRESS: rping from B to ADDRESS in A.
 ping_verbs() {
 	local before=$rxe_failed
@@ -51,7 +62,8 @@ step() {
 }
 
 summary 'kernel' "$(uname -r) ($(uname -v | sed 's/.*Debian/Debian/; s/ (.*//'))"
-summary 'module' "$(modinfo -n rdma_rxe), taint '$(cat /sys/module/rdma_rxe/taint)', $(modinfo -F version rdma_rxe)"
+summary 'module' "$(modinfo -n rdma_rxe), taint '$(cat /sys/module/rdma_rxe/taint)'"
+summary 'module version' "$(module_version)"
 
 two_ns || die 'no wire between two namespaces'
 summary 'rdma link' "$(inA rdma link | head -n1)"

@@ -7,31 +7,48 @@ NVME_SIZE_MB=${NVME_SIZE_MB:-256}
 
 # nvmet_up ADDRESS: serve a memory-backed block device over RDMA at ADDRESS:4420.
 nvmet_up() {
-	local family=ipv4
-	case $1 in *:*) family=ipv6 ;; esac
 	modprobe -a nvmet nvmet_rdma && modprobe null_blk nr_devices=0 || return 1
 	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config || return 1
 	mkdir /sys/kernel/config/nullb/rxe || return 1
-	(cd /sys/kernel/config/nullb/rxe && echo "$NVME_SIZE_MB" >size && echo 1 >memory_backed && echo 4096 >blocksize && echo 1 >power) || return 1
-	mkdir -p "$NVMET/subsystems/$NQN/namespaces/1" "$NVMET/ports/1" || return 1
+	(cd /sys/kernel/config/nullb/rxe && echo "$NVME_SIZE_MB" >size && echo 1 >memory_backed && echo "${NVME_BLOCK:-4096}" >blocksize && echo 1 >power) || return 1
+	nvmet_subsystem_up && nvmet_port_up 1 "$1" 4420
+}
+
+# nvmet_subsystem_up: the subsystem with that device as its namespace.
+nvmet_subsystem_up() {
+	mkdir -p "$NVMET/subsystems/$NQN/namespaces/1" || return 1
 	echo 1 >"$NVMET/subsystems/$NQN/attr_allow_any_host"
 	# null_blk names a disk made through configfs after its directory.
 	echo /dev/rxe >"$NVMET/subsystems/$NQN/namespaces/1/device_path"
-	echo 1 >"$NVMET/subsystems/$NQN/namespaces/1/enable" || return 1
-	(cd "$NVMET/ports/1" && echo rdma >addr_trtype && echo $family >addr_adrfam && echo "$1" >addr_traddr && echo 4420 >addr_trsvcid) || return 1
-	ln -s "$NVMET/subsystems/$NQN" "$NVMET/ports/1/subsystems/$NQN"
+	# The same after the target was made anew, or the host would take it for another disk.
+	echo 11111111-2222-3333-4444-666666666666 >"$NVMET/subsystems/$NQN/namespaces/1/device_uuid"
+	echo 1 >"$NVMET/subsystems/$NQN/namespaces/1/enable"
+}
+nvmet_subsystem_down() {
+	echo 0 >"$NVMET/subsystems/$NQN/namespaces/1/enable" && rmdir "$NVMET/subsystems/$NQN/namespaces/1" "$NVMET/subsystems/$NQN"
+}
+
+# nvmet_port_up ID ADDRESS SERVICE: a port, with data of at most NVME_INLINE bytes in the command.
+nvmet_port_up() {
+	local family=ipv4
+	case $2 in *:*) family=ipv6 ;; esac
+	mkdir -p "$NVMET/ports/$1" || return 1
+	(cd "$NVMET/ports/$1" && echo rdma >addr_trtype && echo $family >addr_adrfam && echo "$2" >addr_traddr && echo "$3" >addr_trsvcid &&
+		echo "${NVME_INLINE:-4096}" >param_inline_data_size) || return 1
+	ln -s "$NVMET/subsystems/$NQN" "$NVMET/ports/$1/subsystems/$NQN"
+}
+nvmet_port_down() { # ID
+	rm "$NVMET/ports/$1/subsystems/$NQN" && rmdir "$NVMET/ports/$1"
 }
 
 nvmet_down() {
-	rm "$NVMET/ports/1/subsystems/$NQN" && rmdir "$NVMET/ports/1" &&
-		echo 0 >"$NVMET/subsystems/$NQN/namespaces/1/enable" && rmdir "$NVMET/subsystems/$NQN/namespaces/1" "$NVMET/subsystems/$NQN" &&
-		rmdir /sys/kernel/config/nullb/rxe && modprobe -r nvmet_rdma nvmet null_blk
+	nvmet_port_down 1 && nvmet_subsystem_down && rmdir /sys/kernel/config/nullb/rxe && modprobe -r nvmet_rdma nvmet null_blk
 }
 
-# nvme_connect TARGET [SOURCE]
+# nvme_connect TARGET [SOURCE [OPTION...]]
 nvme_connect() {
 	modprobe nvme_rdma || return 1
-	nvme connect -t rdma -a "$1" -s 4420 ${2:+-w "$2"} -n "$NQN" -i 2 --reconnect-delay=1 >/dev/null || return 1
+	nvme connect -t rdma -a "$1" -s "${NVME_SERVICE:-4420}" ${2:+-w "$2"} -n "$NQN" -i 2 --reconnect-delay=1 "${@:3}" >/dev/null || return 1
 	wait_for 10 nvme_device
 }
 

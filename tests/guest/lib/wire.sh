@@ -3,7 +3,8 @@
 #
 # two_ns makes the wire most suites use: namespaces A and B joined by a veth pair, va (10.77.0.1, fd77::1) in A with link
 # rxeA, vb (10.77.0.2, fd77::2) in B with link rxeB. one_ns makes a wire inside the first namespace, for kernel users of RDMA
-# that know no other: w0 (10.78.0.1) with rxe0 and w1 (10.78.0.2) with rxe1. Both take the MTU of the netdevs.
+# that know no other: w0 (10.78.0.1) with rxe0 and w1 (10.78.0.2) with rxe1. half_ns is two_ns with the first namespace in place of A,
+# for servers that know no other and clients that do. All take the MTU of the netdevs.
 
 NETEM='loss 1% duplicate 1% reorder 5% delay 1ms'
 
@@ -34,6 +35,35 @@ two_ns_gone() {
 	rdma link del rxeA 2>/dev/null
 	rdma link del rxeB 2>/dev/null
 	ip netns del A 2>/dev/null
+	ip netns del B 2>/dev/null
+	wait_for 5 no_rdma_device rxeA && wait_for 5 no_rdma_device rxeB && wait_for 5 no_netdev va
+}
+
+half_ns() {
+	local mtu=${1:-4200}
+	modprobe -a veth rdma_rxe ib_uverbs rdma_ucm || return 1
+	ip netns add B || return 1
+	ip link add va type veth peer name vb netns B || return 1
+	ip addr add 10.77.0.1/24 dev va
+	ip -n B addr add 10.77.0.2/24 dev vb
+	ip addr add fd77::1/64 dev va nodad
+	ip -n B addr add fd77::2/64 dev vb nodad
+	ip -n B link set lo up
+	ip link set va mtu "$mtu" up
+	ip -n B link set vb mtu "$mtu" up
+	half_ns_links
+}
+
+# half_ns_links: the two links of half_ns, which made them first.
+half_ns_links() {
+	rdma link add rxeA type rxe netdev va || return 1
+	inB rdma link add rxeB type rxe netdev vb || return 1
+	wait_for 5 link_active rxeA && wait_for 5 link_active rxeB && wait_for 5 gid_index rxeA fd77::1 && wait_for 5 gid_index rxeB fd77::2
+}
+
+half_ns_gone() {
+	rdma link del rxeA 2>/dev/null
+	rdma link del rxeB 2>/dev/null
 	ip netns del B 2>/dev/null
 	wait_for 5 no_rdma_device rxeA && wait_for 5 no_rdma_device rxeB && wait_for 5 no_netdev va
 }

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+# I/O that goes on while something happens; sourced after lib.sh.
+
+# io_while COMMAND... -- FIO...: verified I/O goes on while COMMAND runs, and is stopped, without an error, after it. IO_RATE limits it
+# (requests a second of each job), so that the daemons that have to act meanwhile get to run.
+io_while() {
+	local command=() pid rc=0 fio=0
+	while [ "$1" != -- ]; do command+=("$1"); shift; done
+	shift
+	fio --name=while --rw=randwrite --bs=16k --ioengine=libaio --direct=1 --iodepth=16 --verify=crc32c --verify_fatal=1 --verify_backlog=64 \
+		--time_based --runtime=3600 --rate_iops="${IO_RATE:-200}" --group_reporting --minimal "$@" >/tmp/fio.out 2>&1 &
+	pid=$!
+	sleep 1
+	"${command[@]}" || { echo "${command[*]}: exit $?"; rc=1; }
+	kill -0 $pid || { echo 'the I/O ended too early'; rc=1; }
+	sleep 1
+	kill -INT $pid
+	io_over $pid || return 1
+	# 128 is what fio says of a signal; each error adds one.
+	wait $pid || fio=$?
+	[ $fio = 128 ] || { echo "fio: exit $fio"; cat /tmp/fio.out; rc=1; }
+	return $rc
+}
+
+# io_over PID: fio ends in bounded time.
+io_over() {
+	local n=0
+	while kill -0 "$1" 2>/dev/null; do
+		[ $((n += 1)) -lt $((300 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1})) ] || { echo 'fio hangs'; kill -9 "$1"; return 1; }
+		sleep 0.1
+	done
+}
+
+# io_ends DISK COMMAND...: I/O goes on when COMMAND is run, which takes DISK away; then it must end, with errors, in bounded time.
+io_ends() {
+	local disk=$1 pid rc=0
+	shift
+	fio --name=gone --filename="$disk" --rw=randrw --bs=16k --ioengine=libaio --direct=1 --iodepth=16 --time_based --runtime=3600 >/tmp/fio.out 2>&1 &
+	pid=$!
+	sleep 1
+	kill -0 $pid || { echo 'the I/O did not go'; return 1; }
+	"$@" || { echo "$*: exit $?"; rc=1; }
+	io_over $pid || return 1
+	! wait $pid || { echo 'the I/O did not notice'; rc=1; }
+	return $rc
+}
