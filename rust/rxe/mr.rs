@@ -116,14 +116,15 @@ struct Control {
     windows: u32,
     /// The label of the list in the registration.
     live: Label,
-    /// The lists that are not in the registration. The consumer may map one while a request for
-    /// another waits in the send queue.
-    spare: [(Label, Blocks); SPARE],
+    /// The lists that are not in the registration. The consumer may map one while requests for the
+    /// others wait in send queues; then there is one more than such requests, at most.
+    spare: KVec<(Label, Blocks)>,
     /// The number of the mapping that was made last.
     mapped: u64,
 }
 
-/// How many page lists a fast registration has beside the live one.
+/// How many page lists a fast registration has beside the live one when it is made. A consumer that
+/// waits for one request before it posts the next needs no more.
 const SPARE: usize = 2;
 
 /// Tells page lists apart.
@@ -135,7 +136,34 @@ struct Label {
     posted: u32,
 }
 
+impl Label {
+    /// Of a list that nothing has been mapped to. 0 is the mapping that was never made, which the live list
+    /// has first.
+    const UNUSED: Self = Self {
+        mapping: u64::MAX,
+        posted: 0,
+    };
+}
+
 impl Control {
+    /// Returns the index of the list that the next mapping replaces: the one that was mapped and not
+    /// posted, so that there is a list for the others, or else any that no request waits for.
+    fn free_list(&self) -> Option<usize> {
+        let is_free = |at: &usize| {
+            self.spare
+                .get(*at)
+                .is_some_and(|(label, _)| label.posted == 0)
+        };
+        let mut free = (0..self.spare.len()).filter(is_free);
+        let first = free.next()?;
+        let is_last = |at: &usize| {
+            self.spare
+                .get(*at)
+                .is_some_and(|(label, _)| label.mapping == self.mapped)
+        };
+        Some(free.find(is_last).unwrap_or(first))
+    }
+
     /// Finds the label of the list that has mapping `number`.
     fn label(&mut self, number: u64) -> Option<&mut Label> {
         if self.live.mapping == number {
@@ -153,6 +181,8 @@ impl Control {
 pub struct Mr {
     index: u32,
     kind: Kind,
+    /// How many pages each list of a fast registration has room for.
+    max_pages: u32,
     live: Gated<Registration>,
     #[pin]
     control: SpinLockIrq<Control>,
@@ -164,19 +194,10 @@ impl Mr {
         view: RegView,
         map: PageMap,
         memory: Memory,
-        spare: [Blocks; SPARE],
+        spare: KVec<(Label, Blocks)>,
+        max_pages: u32,
     ) -> impl PinInit<Self> {
         let live = Registration { view, map, memory };
-        // Label 0 is for mappings that were never made: the live list, empty, has it first.
-        let mut number = 0u64;
-        let spare = spare.map(|blocks| {
-            number = number.wrapping_sub(1);
-            let label = Label {
-                mapping: number,
-                posted: 0,
-            };
-            (label, blocks)
-        });
         let live = match view.state {
             MrState::Valid => Gated::new_open(live),
             MrState::Free | MrState::Invalid => Gated::new_closed(live),
@@ -184,6 +205,7 @@ impl Mr {
         pin_init!(Self {
             index: view.key.index(),
             kind,
+            max_pages,
             live,
             control <- new_spinlock_irq!(Control {
                 view,
@@ -212,7 +234,8 @@ impl Mr {
             view,
             PageMap::default(),
             Memory::All(memory),
-            [const { Blocks::empty() }; SPARE],
+            KVec::new(),
+            0,
         )
     }
 
@@ -233,23 +256,21 @@ impl Mr {
             iova,
             len: memory.length(),
         };
-        Ok(Self::new(
-            kind,
-            view,
-            map,
-            memory,
-            [const { Blocks::empty() }; SPARE],
-        ))
+        Ok(Self::new(kind, view, map, memory, KVec::new(), 0))
     }
 
     /// Makes the free region `index` for fast registration of at most `max_pages` pages.
     ///
-    /// All page lists are allocated here: mapping and registration allocate nothing.
+    /// The page lists are allocated here. Mapping allocates one only if requests for all the others wait.
     pub fn fast(index: u32, pd: PdId, max_pages: u32) -> Result<impl PinInit<Self>> {
         if max_pages > MAX_FAST_PAGES {
             return Err(EINVAL);
         }
         let list = || Blocks::with_capacity(usize_from(max_pages), GFP_KERNEL);
+        let mut spare = KVec::with_capacity(SPARE, GFP_KERNEL)?;
+        for _ in 0..SPARE {
+            spare.push((Label::UNUSED, list()?), GFP_KERNEL)?;
+        }
         let view = RegView {
             key: first_key(index),
             state: MrState::Free,
@@ -261,7 +282,8 @@ impl Mr {
             view,
             PageMap::default(),
             Memory::Fast(list()?),
-            [list()?, list()?],
+            spare,
+            max_pages,
         ))
     }
 
@@ -286,8 +308,9 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for another kind of region or a bad page size or list, `EBUSY` if requests for all lists
-    /// wait in the send queue. Then there are no pages to register, rather than those from before.
+    /// `EINVAL` for another kind of region or a bad page size or list, `ENOMEM` if requests for all lists
+    /// wait in send queues and there is no memory for another. Then there are no pages to register, rather
+    /// than those from before.
     pub fn map(&self, map: ScatterMap<'_>) -> Result<usize> {
         let shift = map.page_size().trailing_zeros();
         if self.kind != Kind::Fast || PageMap::new(shift, 0).is_none() {
@@ -295,18 +318,17 @@ impl Mr {
         }
         let mut guard = self.control.lock();
         let control = &mut *guard;
-        // Pages that were mapped and not posted are replaced, so that there is a list for the others.
-        let last = control.mapped;
-        let mut free = control
-            .spare
-            .iter_mut()
-            .filter(|(label, _)| label.posted == 0);
-        let first = free.next().ok_or(EBUSY)?;
-        let (label, blocks) = match free.next() {
-            Some(second) if second.0.mapping == last => second,
-            _ => first,
-        };
-        control.mapped = last.wrapping_add(1);
+        let free = control.free_list();
+        control.mapped = control.mapped.wrapping_add(1);
+        let (label, blocks) = match free {
+            Some(at) => control.spare.get_mut(at),
+            None => {
+                let list = Blocks::with_capacity(usize_from(self.max_pages), GFP_ATOMIC)?;
+                control.spare.push((Label::UNUSED, list), GFP_ATOMIC)?;
+                control.spare.last_mut()
+            }
+        }
+        .ok_or(ENOMEM)?;
         label.mapping = control.mapped;
         map.list(blocks)
     }
@@ -485,10 +507,7 @@ impl Mr {
             .live
             .with_closed(|live| mem::replace(&mut live.memory, Memory::None));
         let mut control = self.control.lock();
-        let spare = control
-            .spare
-            .each_mut()
-            .map(|(_, blocks)| mem::replace(blocks, Blocks::empty()));
+        let spare = mem::replace(&mut control.spare, KVec::new());
         drop(control);
         drop((memory, spare));
     }

@@ -9,37 +9,24 @@
  * cycle    as the SRP initiator does: LOCAL_INV unsignaled (or the peer has invalidated), at once a new key and a new list, REG_MR,
  *          and the message that tells the peer, all posted together
  * race     the same while the peer still writes through the old key, which at some time must fail
+ * pile     several times without any of it being executed meanwhile
  */
 
 #include <linux/completion.h>
 #include <linux/delay.h>
-#include <linux/gcd.h>
 #include <linux/kthread.h>
-#include <linux/log2.h>
 #include <linux/prandom.h>
 #include <linux/random.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
+#include "area.h"
 #include "ktest.h"
 
-#define KT_BLOCK 65536U
-#define KT_MAX_PAGES 512
-#define KT_MAX_IO (2U << 20)
-#define KT_AREA_BLOCKS (KT_MAX_IO / KT_BLOCK + 2)
 #define KT_BURST 8
-
-#define KT_POISON 0x5a
-
-/* One area of memory: what may be behind the key, and what is. */
-struct kt_area {
-	void *blocks[KT_AREA_BLOCKS];
-	u32 nblocks;
-	struct scatterlist *sgl;
-	u32 nents;
-	u32 length;
-};
+/* More than there are page lists for beside the registered one. */
+#define KT_PILE 6
 
 /* Completions are waited for one after the other. */
 struct kt_wait {
@@ -92,11 +79,6 @@ static struct {
 	struct kt_fault granted;
 } ks;
 
-static u32 kt_random(struct kt_keys *k, u32 below)
-{
-	return below ? prandom_u32_state(&k->rnd) % below : 0;
-}
-
 static void kt_wait_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct kt_wait *wait = container_of(wc->wr_cqe, struct kt_wait, cqe);
@@ -136,100 +118,6 @@ static int kt_wait_for(struct kt_wait *wait)
 		return -ETIMEDOUT;
 	}
 	return wait->status;
-}
-
-/* Areas. */
-
-static void kt_area_free(struct kt_area *area)
-{
-	u32 i;
-
-	for (i = 0; i < KT_AREA_BLOCKS; i++)
-		if (area->blocks[i])
-			free_pages((unsigned long)area->blocks[i], get_order(KT_BLOCK));
-	kvfree(area->sgl);
-}
-
-static int kt_area_init(struct kt_area *area, u32 max_io)
-{
-	u32 i;
-
-	area->nblocks = min(max_io / KT_BLOCK + 2, KT_AREA_BLOCKS);
-	area->sgl = kvcalloc(KT_MAX_PAGES, sizeof(*area->sgl), GFP_KERNEL);
-	if (!area->sgl)
-		return -ENOMEM;
-	for (i = 0; i < area->nblocks; i++) {
-		area->blocks[i] = (void *)__get_free_pages(GFP_KERNEL, get_order(KT_BLOCK));
-		if (!area->blocks[i])
-			return -ENOMEM;
-		memset(area->blocks[i], KT_POISON, KT_BLOCK);
-	}
-	return 0;
-}
-
-/* A list of `length` bytes in pages of `page_size`, which lie anywhere in the area; the first byte is at `offset` of the first page. */
-static void kt_area_list(struct kt_keys *k, struct kt_area *area, u32 length, u32 offset)
-{
-	u32 pages = DIV_ROUND_UP(offset + length, k->page_size);
-	u32 places = area->nblocks * (KT_BLOCK / k->page_size);
-	u32 start = kt_random(k, places);
-	u32 step, i, left = length;
-
-	/* Any step that shares no factor with the number of places visits each once. */
-	do {
-		step = 1 + kt_random(k, places - 1);
-	} while (gcd(step, places) != 1);
-	area->nents = pages;
-	area->length = length;
-	sg_init_table(area->sgl, pages);
-	for (i = 0; i < pages; i++) {
-		u32 place = (start + (u64)i * step) % places;
-		void *page = area->blocks[place / (KT_BLOCK / k->page_size)] + (place % (KT_BLOCK / k->page_size)) * k->page_size;
-		u32 n = min(left, k->page_size - offset);
-
-		sg_set_buf(&area->sgl[i], page + offset, n);
-		left -= n;
-		offset = 0;
-	}
-}
-
-static void kt_area_poison(struct kt_area *area)
-{
-	u32 i;
-
-	for (i = 0; i < area->nents; i++)
-		memset(sg_virt(&area->sgl[i]), KT_POISON, area->sgl[i].length);
-}
-
-/* Whether the list holds the bytes `data`. */
-static bool kt_area_holds(struct kt_area *area, const void *data)
-{
-	u32 i, at = 0;
-
-	for (i = 0; i < area->nents; i++) {
-		if (memcmp(sg_virt(&area->sgl[i]), data + at, area->sgl[i].length))
-			return false;
-		at += area->sgl[i].length;
-	}
-	return true;
-}
-
-/* Whether nothing in the area has been written to. */
-static bool kt_area_untouched(struct kt_area *area)
-{
-	u32 i;
-
-	for (i = 0; i < area->nblocks; i++)
-		if (memchr_inv(area->blocks[i], KT_POISON, KT_BLOCK))
-			return false;
-	return true;
-}
-
-/* After the list of the area has been checked: nothing beside it has been written to. Leaves the area untouched. */
-static bool kt_area_clean_beside(struct kt_area *area)
-{
-	kt_area_poison(area);
-	return kt_area_untouched(area);
 }
 
 /* What the peer writes next. */
@@ -299,7 +187,7 @@ static int kt_post_keys(struct kt_keys *k, u32 old, bool reg, bool tell)
 }
 
 /* The unsignaled LOCAL_INV first, then at once a new key and list, then REG_MR. */
-static int kt_post_next(struct kt_keys *k, u32 old, struct kt_area *next, bool tell)
+static int kt_post_next(struct kt_keys *k, u32 old, struct kt_area *next)
 {
 	int ret;
 
@@ -316,7 +204,15 @@ static int kt_post_next(struct kt_keys *k, u32 old, struct kt_area *next, bool t
 	}
 	ib_update_fast_reg_key(k->mr, ib_inc_rkey(k->mr->rkey));
 	ret = kt_map(k, next);
-	return ret ?: kt_post_keys(k, 0, true, tell);
+	return ret ?: kt_post_keys(k, 0, true, true);
+}
+
+/* A receive for the message that tells the peer. */
+static int kt_expect_told(struct kt_keys *k)
+{
+	struct ib_recv_wr recv = { .wr_cqe = &k->told };
+
+	return ib_post_recv(k->own_peer, &recv, NULL);
 }
 
 /* An access by the peer: whole, from `offset` of the region on. Returns its status. */
@@ -371,23 +267,23 @@ static u32 kt_random_length(struct kt_keys *k, u32 offset)
 	u32 most = min(ks.max_io, KT_MAX_PAGES * k->page_size - offset);
 
 	/* Small ones mostly, now and then the largest. */
-	switch (kt_random(k, 16)) {
+	switch (kt_random(&k->rnd, 16)) {
 	case 0:
 		return most;
 	case 1 ... 3:
-		return 1 + kt_random(k, most);
+		return 1 + kt_random(&k->rnd, most);
 	case 4 ... 7:
-		return 1 + kt_random(k, min(most, 65536U));
+		return 1 + kt_random(&k->rnd, min(most, 65536U));
 	default:
-		return 1 + kt_random(k, min(most, 8192U));
+		return 1 + kt_random(&k->rnd, min(most, 8192U));
 	}
 }
 
 static void kt_next_list(struct kt_keys *k, struct kt_area *area)
 {
-	u32 offset = kt_random(k, k->page_size);
+	u32 offset = kt_random(&k->rnd, k->page_size);
 
-	kt_area_list(k, area, kt_random_length(k, offset), offset);
+	kt_area_list(area, &k->rnd, k->page_size, kt_random_length(k, offset), offset);
 }
 
 /* One step after the other. */
@@ -502,8 +398,8 @@ static int kt_answer(struct kt_keys *k, u32 key, bool invalidate)
 static int kt_keys_cycle(struct kt_keys *k, bool race, u32 *key, u64 *iova)
 {
 	struct kt_area *old = &k->areas[k->current_area], *new = &k->areas[1 - k->current_area];
-	bool invalidate = !race && kt_random(k, 2);
-	u32 burst = race ? KT_BURST : 1 + kt_random(k, 3);
+	bool invalidate = !race && kt_random(&k->rnd, 2);
+	u32 burst = race ? KT_BURST : 1 + kt_random(&k->rnd, 3);
 	u32 i, good = 0, old_key = *key;
 	int ret = 0, first_bad = 0;
 
@@ -533,7 +429,7 @@ static int kt_keys_cycle(struct kt_keys *k, bool race, u32 *key, u64 *iova)
 	if (ret)
 		goto bad;
 	if (race)
-		udelay(kt_random(k, 200));
+		udelay(kt_random(&k->rnd, 200));
 	else
 		ret = kt_answer(k, *key, invalidate);
 	if (ret)
@@ -541,7 +437,7 @@ static int kt_keys_cycle(struct kt_keys *k, bool race, u32 *key, u64 *iova)
 	if (!race && !kt_area_holds(old, k->source))
 		kt_fault(&ks.old_list, "%u bytes in pages of %u written through the key are not in its list", old->length, k->page_size);
 
-	ret = kt_post_next(k, invalidate ? 0 : *key, new, true) ?: kt_wait_for(&k->own_done);
+	ret = kt_post_next(k, invalidate ? 0 : *key, new) ?: kt_wait_for(&k->own_done);
 	if (ret)
 		goto bad;
 	*key = k->mr->rkey;
@@ -578,6 +474,48 @@ static int kt_keys_cycle(struct kt_keys *k, bool race, u32 *key, u64 *iova)
 		return 0;
 bad:
 	kt_fault(&ks.status, "%s, page size %u: %s", race ? "race" : "cycle", k->page_size, ret < 0 ? "set-up" : ib_wc_status_msg(ret));
+	return -EIO;
+}
+
+/*
+ * Many registrations of one region posted before any is executed, as by a consumer that gives up on a request of a queue pair that does
+ * not get on, and posts it again: each has its own list.
+ */
+static int kt_keys_pile(struct kt_keys *k)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_SQD };
+	struct kt_area *last = &k->areas[(KT_PILE - 1) % 2], *other = &k->areas[KT_PILE % 2];
+	u32 i;
+	int ret;
+
+	ret = ib_modify_qp(k->own, &attr, IB_QP_STATE);
+	for (i = 0; !ret && i < KT_PILE; i++) {
+		struct kt_area *area = &k->areas[i % 2];
+
+		kt_next_list(k, area);
+		ret = kt_expect_told(k) ?: kt_post_next(k, i ? k->mr->rkey : 0, area);
+	}
+	attr.qp_state = IB_QPS_RTS;
+	attr.cur_qp_state = IB_QPS_SQD;
+	ret = ret ?: ib_modify_qp(k->own, &attr, IB_QP_STATE | IB_QP_CUR_STATE);
+	for (i = 0; !ret && i < KT_PILE; i++)
+		ret = kt_wait_for(&k->own_done);
+	if (ret)
+		goto bad;
+	kt_fill(k, last->length);
+	ret = kt_access(k, false, k->mr->rkey, k->mr->iova, last->length);
+	if (ret)
+		goto bad;
+	if (!kt_area_holds(last, k->source))
+		kt_fault(&ks.new_list, "%u bytes in pages of %u written through the last of %u keys are not in its list", last->length,
+			 k->page_size, KT_PILE);
+	if (!kt_area_clean_beside(last) || !kt_area_untouched(other))
+		kt_fault(&ks.stray, "a write through the last of %u keys reaches memory beside its list", KT_PILE);
+	ret = kt_post_keys(k, k->mr->rkey, false, false) ?: kt_wait_for(&k->own_done);
+	if (!ret)
+		return 0;
+bad:
+	kt_fault(&ks.status, "pile, page size %u: %s", k->page_size, ret < 0 ? "set-up" : ib_wc_status_msg(ret));
 	return -EIO;
 }
 
@@ -638,18 +576,11 @@ static int kt_keys_init(struct kt_keys *k)
 	return ret ?: kt_connect_both(k->writer, &ks.b, k->target, &ks.a, &kt_usual_path);
 }
 
-/* Receives for the messages that tell the peer. */
-static int kt_keys_recvs(struct kt_keys *k)
-{
-	struct ib_recv_wr recv = { .wr_cqe = &k->told };
-
-	return ib_post_recv(k->own_peer, &recv, NULL);
-}
-
 static int kt_keys_thread(void *data)
 {
 	u32 fixed = kt_arg("page_size", 0);
 	bool steps = kt_arg_is("mode", "steps");
+	bool pile = kt_arg_is("mode", "pile");
 	bool race = kt_arg_is("mode", "race");
 	u64 limit = kt_arg("secs", 5) * 1000ULL;
 	struct kt_keys *k = data;
@@ -659,9 +590,11 @@ static int kt_keys_thread(void *data)
 	int ret = 0;
 
 	while (!ret && !kt_stopping() && kt_ms_since(start) < limit && !atomic_read(&ks.status.count)) {
-		k->page_size = fixed ?: 1024 << kt_random(k, 7);
+		k->page_size = fixed ?: 1024 << kt_random(&k->rnd, 7);
 		if (steps) {
 			ret = kt_keys_steps(k);
+		} else if (pile) {
+			ret = kt_keys_pile(k);
 		} else {
 			if (!key) {
 				kt_next_list(k, &k->areas[k->current_area]);
@@ -671,7 +604,7 @@ static int kt_keys_thread(void *data)
 				key = k->mr->rkey;
 				iova = k->mr->iova;
 			}
-			ret = ret ?: kt_keys_recvs(k) ?: kt_keys_cycle(k, race, &key, &iova);
+			ret = ret ?: kt_expect_told(k) ?: kt_keys_cycle(k, race, &key, &iova);
 		}
 		k->cycles++;
 		cond_resched();
