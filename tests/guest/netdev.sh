@@ -41,6 +41,9 @@ ip -n B link set vb up
 check 'the port comes up with the carrier' wait_for 5 port_state_is rxeA ACTIVE
 check 'programs are told of the port going down' wait_for 5 grep -qi 'port.*err\|IBV_EVENT_PORT_ERR' $events
 check 'programs are told of the port coming up' wait_for 5 grep -qi 'port.*active\|IBV_EVENT_PORT_ACTIVE' $events
+ip -n A addr add 10.77.2.1/24 dev va
+check 'and of a GID that comes' wait_for 5 grep -qi 'gid.*change\|IBV_EVENT_GID_CHANGE' $events
+ip -n A addr del 10.77.2.1/24 dev va
 kill $watcher
 wait $watcher 2>/dev/null
 

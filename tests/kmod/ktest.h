@@ -90,6 +90,7 @@ static inline u64 kt_ms_since(ktime_t start)
 }
 
 /* The tests. An error is about the set-up; what a test finds goes to kt_check(). */
+int kt_verbs(void);
 int kt_posts(void);
 int kt_flow(void);
 int kt_teardown(void);

@@ -20,6 +20,7 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } kt_tests[] = {
+	{ "verbs", kt_verbs },
 	{ "posts", kt_posts },
 	{ "flow", kt_flow },
 	{ "teardown", kt_teardown },

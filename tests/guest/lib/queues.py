@@ -35,6 +35,7 @@ def overflow(report, a, b, side):
     events += a.events(8, 0.3)
     report.check(f'{what}: IBV_EVENT_CQ_ERR', e.IBV_EVENT_CQ_ERR in events, str(events))
     report.better('it tells of every completion that is lost', f'{what}: it is told once', events.count(e.IBV_EVENT_CQ_ERR) == 1, str(events))
+    report.better('it has no such event', f'{what}: IBV_EVENT_QP_FATAL', events.count(e.IBV_EVENT_QP_FATAL) == 1, str(events))
     report.better('it leaves the QP as it is', f'{what}: the QP goes to the error state', victim.becomes('ERR', 1 if report.stock else 10), victim.state())
     # What fitted is there, and nothing else.
     got = victim.poll(room + 1, 1, small)
