@@ -6,6 +6,7 @@
 #include <linux/hmm.h>
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
+#include <linux/igmp.h>
 #include <linux/inetdevice.h>
 #include <linux/libnvdimm.h>
 #include <linux/magic.h>

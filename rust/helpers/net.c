@@ -3,6 +3,7 @@
 
 #include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
+#include <linux/inetdevice.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
@@ -30,6 +31,11 @@ __rust_helper struct net *rust_helper_dev_net(const struct net_device *dev)
 __rust_helper bool rust_helper_netdev_is_registered(const struct net_device *dev)
 {
 	return READ_ONCE(dev->reg_state) == NETREG_REGISTERED;
+}
+
+__rust_helper struct in_device *rust_helper___in_dev_get_rtnl(const struct net_device *dev)
+{
+	return __in_dev_get_rtnl(dev);
 }
 
 __rust_helper bool rust_helper_is_vlan_dev(const struct net_device *dev)

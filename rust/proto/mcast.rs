@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::net::IpAddr;
+
 /// A 128-bit address of a port or group.
 pub type Gid = [u8; 16];
 
@@ -33,6 +35,14 @@ pub const fn is_multicast(gid: &Gid) -> bool {
             let [first, ..] = *gid;
             first == 0xff
         }
+    }
+}
+
+/// Returns the IP address of a group.
+pub fn ip_of_group(gid: &Gid) -> IpAddr {
+    match ipv4_from_gid(gid) {
+        Some(v4) => v4.into(),
+        None => (*gid).into(),
     }
 }
 

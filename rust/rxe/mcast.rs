@@ -2,8 +2,8 @@
 
 //! Multicast groups: which queue pairs get the datagrams of a group.
 //!
-//! A group exists while it has members, and as long the network device lets its Ethernet address
-//! in. Members are numbers of queue pairs, not references to them: the core detaches a queue pair
+//! A group exists while it has members. As long the network device lets its Ethernet address in, and
+//! the host is a member of the IP group on that device, so that switches that look at reports pass it on. Members are numbers of queue pairs, not references to them: the core detaches a queue pair
 //! before it destroys it, and the receive path looks the numbers up like any other.
 //!
 //! Verbs change groups one at a time. The receive path reads a list that is never changed: a verb
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     abstractions::{
+        net::NetDev,
         rdma::{
             Device,
             Gid, //
@@ -58,13 +59,36 @@ struct Totals {
     members: u32,
 }
 
-/// The members of a group, at one time.
-struct Members(KVec<Qpn>);
+/// A group, at one time.
+struct Members {
+    list: KVec<Qpn>,
+    /// The host is a member of the IP group because of it.
+    joined: bool,
+}
 
 impl Members {
-    fn new(list: KVec<Qpn>) -> Result<RcuArc<Self>> {
-        Ok(RcuArc::new(Self(list), GFP_KERNEL)?)
+    fn new(list: KVec<Qpn>, joined: bool) -> Result<RcuArc<Self>> {
+        Ok(RcuArc::new(Self { list, joined }, GFP_KERNEL)?)
     }
+}
+
+/// Has the network device let the packets of a group in. Returns whether the host is a member of the IP group.
+fn enter_group(ndev: &NetDev, group: &Gid) -> Result<bool> {
+    let address = mcast::mac_of_group(&group.0);
+    ndev.add_multicast(&address)?;
+    let joined = ndev.join_group(mcast::ip_of_group(&group.0));
+    if joined.is_err() {
+        ndev.remove_multicast(&address);
+    }
+    joined
+}
+
+/// Undoes [`enter_group`].
+fn leave_group(ndev: &NetDev, group: &Gid, joined: bool) {
+    if joined {
+        ndev.leave_group(mcast::ip_of_group(&group.0));
+    }
+    ndev.remove_multicast(&mcast::mac_of_group(&group.0));
 }
 
 impl Groups {
@@ -83,7 +107,7 @@ impl Groups {
     /// Calls `f` for each member of a group. Any context.
     pub(crate) fn for_each(&self, group: &Gid, mut f: impl FnMut(Qpn)) {
         if let Some(members) = self.members(group) {
-            for qpn in &members.0 {
+            for qpn in &members.list {
                 f(*qpn);
             }
         }
@@ -106,22 +130,32 @@ impl Groups {
         let old = self.members(&group);
         let mut list = KVec::new();
         if let Some(old) = &old {
-            if old.0.contains(&qpn) {
+            if old.list.contains(&qpn) {
                 return Ok(());
             }
-            if old.0.len() >= param::MAX_MCAST_QP_ATTACH as usize {
+            if old.list.len() >= param::MAX_MCAST_QP_ATTACH as usize {
                 return Err(ENOMEM);
             }
-            list.extend_from_slice(&old.0, GFP_KERNEL)?;
+            list.extend_from_slice(&old.list, GFP_KERNEL)?;
         } else if totals.groups >= param::MAX_MCAST_GRP {
             return Err(ENOMEM);
         }
         list.push(qpn, GFP_KERNEL)?;
-        let node = RBTreeNode::new(group.0, Members::new(list)?, GFP_KERNEL)?;
+        let node = match &old {
+            Some(old) => RBTreeNode::new(group.0, Members::new(list, old.joined)?, GFP_KERNEL)?,
+            None => {
+                // Nobody finds the group before its packets come in.
+                let ndev = device.netdev().ok_or(ENODEV)?;
+                let joined = enter_group(&ndev, &group)?;
+                let node = Members::new(list, joined)
+                    .and_then(|members| Ok(RBTreeNode::new(group.0, members, GFP_KERNEL)?));
+                if node.is_err() {
+                    leave_group(&ndev, &group, joined);
+                }
+                node?
+            }
+        };
         if old.is_none() {
-            // Last of what can fail: nobody finds the group before its packets come in.
-            let ndev = device.netdev().ok_or(ENODEV)?;
-            ndev.add_multicast(&mcast::mac_of_group(&group.0))?;
             totals.groups = totals.groups.wrapping_add(1);
         }
         totals.members = totals.members.wrapping_add(1);
@@ -138,20 +172,20 @@ impl Groups {
     pub(crate) fn detach(&self, device: &Device<Rxe>, qpn: Qpn, group: Gid) -> Result {
         let mut totals = self.totals.lock();
         let old = self.members(&group).ok_or(EINVAL)?;
-        let place = old.0.iter().position(|member| *member == qpn);
+        let place = old.list.iter().position(|member| *member == qpn);
         let place = place.ok_or(EINVAL)?;
-        if old.0.len() == 1 {
+        if old.list.len() == 1 {
             let _removed = self.lists.lock().remove_node(&group.0);
             totals.groups = totals.groups.wrapping_sub(1);
             // If the network device is gone, so is its list of addresses.
             if let Some(ndev) = device.netdev() {
-                ndev.remove_multicast(&mcast::mac_of_group(&group.0));
+                leave_group(&ndev, &group, old.joined);
             }
         } else {
             let mut list = KVec::new();
-            list.extend_from_slice(&old.0, GFP_KERNEL)?;
+            list.extend_from_slice(&old.list, GFP_KERNEL)?;
             let _ = list.remove(place);
-            let node = RBTreeNode::new(group.0, Members::new(list)?, GFP_KERNEL)?;
+            let node = RBTreeNode::new(group.0, Members::new(list, old.joined)?, GFP_KERNEL)?;
             let _replaced = self.lists.lock().insert(node);
         }
         totals.members = totals.members.wrapping_sub(1);

@@ -6,10 +6,18 @@
 //!
 //! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
 
+use super::Rtnl;
 use crate::abstractions::bindings;
-use core::ptr::NonNull;
+use core::{
+    net::{
+        IpAddr,
+        Ipv4Addr,
+        Ipv6Addr, //
+    },
+    ptr::NonNull, //
+};
 use kernel::{
-    error::{to_result, Result},
+    error::{code::EINVAL, to_result, Result},
     str::{CStr, CStrExt},
     sync::{aref::AlwaysRefCounted, rcu},
     types::Opaque, //
@@ -90,7 +98,7 @@ impl NetDev {
     /// Tells whether the device is registered: it exists for users and is not going away.
     ///
     /// The answer holds as long as RTNL does.
-    pub fn is_registered(&self, _rtnl: &super::Rtnl) -> bool {
+    pub fn is_registered(&self, _rtnl: &Rtnl) -> bool {
         // SAFETY: The device is valid.
         unsafe { bindings::netdev_is_registered(self.0.get()) }
     }
@@ -138,6 +146,67 @@ impl NetDev {
         unsafe { bindings::dev_mc_del(self.0.get(), address.as_ptr()) };
     }
 
+    /// Makes the host a member of an IP group on this device, as a socket's option does: switches and
+    /// routers are told (IGMP, MLD), and datagrams to the group come in. Memberships are counted. Sleeps and
+    /// takes RTNL.
+    ///
+    /// Returns false if the device does not speak this version of IP. Then there is nothing to leave.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENODEV` if the device is going away.
+    pub fn join_group(&self, group: IpAddr) -> Result<bool> {
+        match group {
+            IpAddr::V4(group) => {
+                let rtnl = Rtnl::lock();
+                let Some(in_dev) = self.in_device(&rtnl) else {
+                    return Ok(false);
+                };
+                // SAFETY: `in_dev` is valid while RTNL is held, which it is.
+                unsafe { bindings::ip_mc_inc_group(in_dev.as_ptr(), be32(group)) };
+            }
+            IpAddr::V6(group) => {
+                // SAFETY: The device and the address are valid.
+                match to_result(unsafe { bindings::ipv6_dev_mc_inc(self.0.get(), &in6(group)) }) {
+                    // It has no part for IPv6.
+                    Err(EINVAL) => return Ok(false),
+                    other => other?,
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Undoes one [`NetDev::join_group`] that returned true. Sleeps and takes RTNL.
+    pub fn leave_group(&self, group: IpAddr) {
+        match group {
+            IpAddr::V4(group) => {
+                let rtnl = Rtnl::lock();
+                if let Some(in_dev) = self.in_device(&rtnl) {
+                    // SAFETY: As in `join_group`. A group that is not there is nothing to it.
+                    unsafe {
+                        bindings::__ip_mc_dec_group(
+                            in_dev.as_ptr(),
+                            be32(group),
+                            bindings::GFP_KERNEL,
+                        )
+                    };
+                }
+            }
+            IpAddr::V6(group) => {
+                // SAFETY: The device and the address are valid. It fails only if the device is no member,
+                // which is what is wanted.
+                unsafe { bindings::ipv6_dev_mc_dec(self.0.get(), &in6(group)) };
+            }
+        }
+    }
+
+    /// Returns the part of the device that speaks IPv4, valid while RTNL is held.
+    fn in_device(&self, _rtnl: &Rtnl) -> Option<NonNull<bindings::in_device>> {
+        // SAFETY: The device is valid, and RTNL is held.
+        NonNull::new(unsafe { bindings::__in_dev_get_rtnl(self.0.get()) })
+    }
+
     /// Returns the VLAN of a VLAN device.
     #[inline]
     pub fn vlan_id(&self) -> Option<u16> {
@@ -168,7 +237,7 @@ impl NetDev {
     }
 
     /// Returns the name of the device, which may change unless RTNL is held.
-    pub fn name(&self, _rtnl: &super::Rtnl) -> &CStr {
+    pub fn name(&self, _rtnl: &Rtnl) -> &CStr {
         // SAFETY: The name is a terminated string that changes under RTNL only.
         unsafe { CStr::from_char_ptr((&raw const (*self.0.get()).name).cast()) }
     }
@@ -212,4 +281,16 @@ impl NetNs {
         // SAFETY: The namespace is valid, and the number is never changed.
         unsafe { (*self.0.get()).net_cookie }
     }
+}
+
+/// Returns an address as C keeps it: in the order of the wire.
+fn be32(address: Ipv4Addr) -> bindings::__be32 {
+    u32::from_ne_bytes(address.octets())
+}
+
+/// Returns an address as C keeps it.
+fn in6(address: Ipv6Addr) -> bindings::in6_addr {
+    let mut c = bindings::in6_addr::default();
+    c.in6_u.u6_addr8 = address.octets();
+    c
 }
