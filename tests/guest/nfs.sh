@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # summary: NFS over RDMA: versions 3 and 4.2, IPv4 and IPv6, verified files, server restarted and link lost under I/O
 # timeout: 240
-# default: no
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib/wire.sh"
 . "$(dirname "$0")/lib/nvme.sh"
@@ -69,7 +68,11 @@ share() {
 }
 storm() {
 	check "$name: the server restarts under I/O" io_while restart -- --directory=/mnt --size=8m --bs=64k
-	check "$name: the client's link goes and comes back under I/O" io_while link_lost -- --directory=/mnt --size=8m --bs=64k
+	# When its device goes, the client connects at once, maybe through the same device, and passes on to programs what the connection
+	# manager says to that (EINVAL), or EIO.
+	IO_MAY_FAIL='Input/output error|Invalid argument' check "$name: the client's link goes and comes back under I/O" \
+		io_while link_lost -- --directory=/mnt --size=8m --bs=64k
+	check "$name: and files are as before it" files
 	rm -f /mnt/while*
 }
 
