@@ -44,8 +44,9 @@ pub(crate) const MAX_AH: u32 = (1 << 15) - 1;
 /// Completion queues.
 pub(crate) const MAX_CQ: u32 = 1 << 20;
 
-/// Entries of a completion queue.
-pub(crate) const MAX_CQE: u32 = (1 << 15) - 1;
+/// Entries of a completion queue. Programs size them by their peers: libfabric takes 262144 unless it is told
+/// otherwise, eight times what the C driver has. Not more than can be copied with interrupts off, which a resize does.
+pub(crate) const MAX_CQE: u32 = (1 << 19) - 1;
 
 /// The lowest and the highest number of a queue pair other than QP 1.
 pub(crate) const QPNS: (u32, u32) = (16, 1 << 20);
