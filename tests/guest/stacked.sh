@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# summary: links on network devices that stand on others (bridge, bond, macvlan, ipvlan), on the loopback device, link-local, behind a firewall
+# summary: links on network devices that stand on others (bridge, bond, macvlan, ipvlan), on the loopback device, on tunnels, with IPv6 alone, behind a firewall
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib/wire.sh"
@@ -74,6 +74,39 @@ local_of() { ip -n "$1" -6 -o addr show dev "$2" scope link -tentative | sed -n 
 there_is() { [ -n "$(local_of A va)" ] && [ -n "$(local_of B vb)" ]; }
 wait_for 10 there_is
 check 'link-local addresses' pairs 'link-local' rxeA "$(local_of A va)" rxeB "$(local_of B vb)"
+
+# Tunnel devices have no hardware address. A program at each carries what goes in to the other, and ends if that is not there yet.
+modprobe tun
+carriers=
+for x in 'A ta tb 1' 'B tb ta 2'; do
+	set -- $x
+	ip netns exec "$1" socat "TUN:10.80.0.$4/24,tun-name=$2,iff-no-pi" "UNIX-SENDTO:/tmp/$3.sock,bind=/tmp/$2.sock" &
+	carriers="$carriers $!"
+	wait_for 10 test -e "/tmp/$2.sock"
+	wait_for 10 ip -n "$1" link show "$2"
+done
+for x in 'A ta 1' 'B tb 2'; do
+	set -- $x
+	ip -n "$1" link set "$2" up
+	ip -n "$1" addr add "fd80::$3/64" dev "$2" nodad
+	ip netns exec "$1" rdma link add "rxe_$2" type rxe netdev "$2"
+done
+check 'tun: links' eval 'wait_for 10 link_active rxe_ta && wait_for 10 link_active rxe_tb && wait_for 5 gid_index rxe_ta fd80::1 && wait_for 5 gid_index rxe_tb fd80::2'
+check 'tun: IPv4' pairs 'tun, IPv4' rxe_ta 10.80.0.1 rxe_tb 10.80.0.2
+check 'tun: IPv6' pairs 'tun, IPv6' rxe_ta fd80::1 rxe_tb fd80::2
+kill $carriers
+wait $carriers
+rm -f /tmp/ta.sock /tmp/tb.sock
+check 'tun: the links go with their devices' eval 'wait_for 10 no_rdma_device rxe_ta && wait_for 10 no_rdma_device rxe_tb'
+
+# Hosts that have IPv6 addresses alone.
+ip -n A -4 addr flush dev va
+ip -n B -4 addr flush dev vb
+check 'IPv6 alone: verbs' pairs 'IPv6 alone' rxeA fd77::1 rxeB fd77::2
+across 'IPv6 alone: the connection manager' cm:7174 'rping -s -a fd77::1 -C 5 -V' 'rping -c -a fd77::1 -C 5 -V'
+ip -n A addr add 10.77.0.1/24 dev va
+ip -n B addr add 10.77.0.2/24 dev vb
+wait_for 5 gid_index rxeA 10.77.0.1 && wait_for 5 gid_index rxeB 10.77.0.2
 
 # A firewall that takes one packet in ten away, going out and coming in. What goes out is refused to us, with an error.
 for hook in output input; do

@@ -155,6 +155,8 @@ netem() {
 # across NAME READY SERVER CLIENT: run the shell command SERVER in A and, when the condition READY holds, CLIENT in B. Both
 # must succeed. READY: tcp:PORT or udp:PORT (a socket in A listens there) or cm:PORT (an RDMA listener).
 #
+# With ENDLESS=1 the server is one that serves for ever: it is ended after the client, and only the client's status counts.
+#
 # With TRIES=n a program that gave up sending is given n chances. These programs leave as soon as they have all they wait for; if
 # the wire loses the last acknowledgement then, the other side asks a queue pair that is gone, which no driver can help.
 across() {
@@ -162,13 +164,14 @@ across() {
 	for ((n = 1; ; n++)); do
 		rc=0 src=0
 		rm -f $out.server $out.client
-		timeout "$limit" ip netns exec A sh -c "exec $server" >$out.server 2>&1 &
+		timeout -k 5 "$limit" ip netns exec A sh -c "exec $server" >$out.server 2>&1 &
 		pid=$!
 		wait_for 20 ready_or_dead "$pid" "$ready"
 		listening "$ready" || { rc=1; echo "the server does not listen ($ready)" >>$out.server; }
-		[ $rc != 0 ] || timeout "$limit" ip netns exec B sh -c "exec $client" >$out.client 2>&1 || rc=$?
-		[ $rc = 0 ] || kill "$pid" 2>/dev/null
+		[ $rc != 0 ] || timeout -k 5 "$limit" ip netns exec B sh -c "exec $client" >$out.client 2>&1 || rc=$?
+		[ $rc = 0 ] && [ -z "${ENDLESS:-}" ] || kill "$pid" 2>/dev/null
 		wait "$pid" || src=$?
+		[ -z "${ENDLESS:-}" ] || src=0
 		if [ $rc = 0 ] && [ $src = 0 ]; then
 			pass "$name"
 			break
