@@ -42,6 +42,7 @@ take_debug() {
 	mkdir -p "$out.tmp/tree/lib/modules"
 	cp -a "$kernel/image/lib/modules/$release" "$out.tmp/tree/lib/modules/"
 	rm -f "$out.tmp/tree/lib/modules/$release"/{build,source}
+	cp "$kernel/.config" "$out.tmp/tree/lib/modules/$release/config"
 }
 
 build() {
