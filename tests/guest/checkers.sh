@@ -19,14 +19,14 @@ mistake() {
 }
 
 check 'lockdep is on' grep -Eq 'debug_locks: *1' /proc/lockdep_stats
-mistake sleep 'sleeping function called from invalid context'
-mistake lock 'possible circular locking dependency'
+# First, while there is least that looks like a pointer to it. The module is gone, and the names of its functions with it: the program
+# that loaded it is named. A leak is one when it has looked like one in several scans.
 insmod /rxe/tests/guest/canary/canary.ko mistake=leak 2>/dev/null
 sleep 6
-# The module is gone, and the names of its functions with it: the program that loaded it is named.
-# A leak is one when it has looked like one in several scans.
 leaked() { echo scan >/sys/kernel/debug/kmemleak && grep -A1 'size 1024' /sys/kernel/debug/kmemleak | grep 'comm "insmod"'; }
 wait_leaked() { leaked || leaked || leaked || leaked; }
 check 'leak: kmemleak reports the memory' wait_leaked
+mistake sleep 'sleeping function called from invalid context'
+mistake lock 'possible circular locking dependency'
 mistake free 'BUG: KASAN: slab-use-after-free'
 finish

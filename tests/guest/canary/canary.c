@@ -44,14 +44,22 @@ static void canary_free(void)
 	pr_info("canary: read %d\n", READ_ONCE(p[8]));
 }
 
+/*
+ * The allocator remembers the objects it has given out last, in memory that kmemleak takes for references, until others take their places.
+ */
 static void canary_leak(void)
 {
+	static char *others[256];
 	char *volatile p;
 	int i;
 
 	for (i = 0; i < 16; i++)
 		p = kmalloc(1024, GFP_KERNEL);
 	p = NULL;
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		others[i] = kmalloc(1024, GFP_KERNEL);
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		kfree(others[i]);
 }
 
 static int __init canary_init(void)
