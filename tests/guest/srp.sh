@@ -48,7 +48,7 @@ long_transfers() {
 	channels rxeB 1 || { echo 'more than one channel'; rc=1; }
 	disk=$(srp_disk_of 4 1)
 	cat "/sys/block/${disk##*/}/queue/max_hw_sectors_kb" >"/sys/block/${disk##*/}/queue/max_sectors_kb"
-	verified_io "$1" --filename="$disk" --size="$(scaled 12)m" --iodepth=4 && verified_io "$1" --filename="$disk" --size="$(scaled 12)m" --rw=rw --iodepth=8 || rc=1
+	verified_io "$1" --filename="$disk" --size="$(($(scaled 3) * 4))m" --iodepth=4 && verified_io "$1" --filename="$disk" --size="$(($(scaled 3) * 4))m" --rw=rw --iodepth=8 || rc=1
 	srp_logout 4 && return $rc
 }
 
