@@ -43,12 +43,12 @@ __rust_helper void rust_helper_xa_unlock_irqrestore(struct xarray *xa, unsigned 
 
 __rust_helper void *rust_helper___alloc_percpu(size_t size, size_t align)
 {
-	return (__force void *)__alloc_percpu(size, align);
+	return (void *)(__force unsigned long)__alloc_percpu(size, align);
 }
 
 __rust_helper void rust_helper_this_cpu_add_u64(u64 *counter, u64 n)
 {
-	this_cpu_add(*(u64 __percpu *)counter, n);
+	this_cpu_add(*(u64 __percpu *)(__force unsigned long)counter, n);
 }
 
 __rust_helper unsigned int rust_helper_num_cpu_ids(void)
@@ -58,5 +58,5 @@ __rust_helper unsigned int rust_helper_num_cpu_ids(void)
 
 __rust_helper u64 rust_helper_per_cpu_read_u64(u64 *counter, unsigned int cpu)
 {
-	return cpu_possible(cpu) ? READ_ONCE(*per_cpu_ptr((u64 __percpu *)counter, cpu)) : 0;
+	return cpu_possible(cpu) ? READ_ONCE(*per_cpu_ptr((u64 __percpu *)(__force unsigned long)counter, cpu)) : 0;
 }

@@ -148,7 +148,7 @@ impl Groups {
                 let ndev = device.netdev().ok_or(ENODEV)?;
                 let joined = enter_group(&ndev, &group)?;
                 let node = Members::new(list, joined)
-                    .and_then(|members| Ok(RBTreeNode::new(group.0, members, GFP_KERNEL)?));
+                    .and_then(|members| RBTreeNode::new(group.0, members, GFP_KERNEL));
                 if node.is_err() {
                     leave_group(&ndev, &group, joined);
                 }

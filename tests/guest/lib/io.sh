@@ -26,9 +26,20 @@ io_while() {
 io_over() {
 	local n=0
 	while kill -0 "$1" 2>/dev/null; do
-		[ $((n += 1)) -lt $((300 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1})) ] || { echo 'fio hangs'; kill -9 "$1"; return 1; }
+		[ $((n += 1)) -lt $((300 * ${RXE_SLOW:-1} * ${RXE_PATIENCE:-1})) ] || { echo 'fio hangs'; io_where; kill -9 "$1"; return 1; }
 		sleep 0.1
 	done
+}
+
+# io_where: which requests the block layer has, and which tasks wait for what.
+io_where() {
+	local f
+	mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+	for f in /sys/kernel/debug/block/*/{state,requeue_list} /sys/kernel/debug/block/*/hctx*/{state,dispatch,busy}; do
+		[[ $f = */ram* || $f = */vd* ]] || ! grep -q . "$f" 2>/dev/null || sed "s,^,${f#/sys/kernel/debug/block/}: ," "$f"
+	done
+	grep -r . /sys/class/scsi_device/*/device/state /sys/class/srp_remote_ports/*/state 2>/dev/null
+	echo w >/proc/sysrq-trigger
 }
 
 # io_ends DISK COMMAND...: I/O goes on when COMMAND is run, which takes DISK away; then it must end, with errors, in bounded time.

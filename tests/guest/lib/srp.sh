@@ -109,6 +109,7 @@ srp_login() {
 	guid=$(srp_service)
 	# The retry count is what tells the two hosts apart in sysfs.
 	wait_for 10 srp_add "id_ext=$guid,ioc_guid=$guid,initiator_ext=$1,dest=$dest,tl_retry_count=$1,${2:-ch_count=4}" && [ "$srp_added" = 0 ] || return 1
+	srp_hosts[$1]=$(srp_host "$1") || return 1
 	wait_for 15 srp_luns "$1"
 }
 
@@ -120,7 +121,9 @@ srp_host() {
 	done
 	return 1
 }
-srp_no_host() { ! srp_host "$1"; }
+# srp_no_host 4|6: the host of the last login is gone. The attributes that srp_host reads go first, its disks and their last writes follow.
+declare -A srp_hosts
+srp_no_host() { ! srp_host "$1" && [ ! -e "/sys/class/scsi_host/host${srp_hosts[$1]:-}" ]; }
 
 # srp_disk_of 4|6 LUN: the disk of a LUN by that path.
 srp_disk_of() {
