@@ -73,14 +73,8 @@ plain() {
 	check "ib_srp $name: logout" srp_logout 6
 }
 
-# unplug COMMAND...: the RDMA device goes under two live paths with I/O on them; the I/O ends with errors, the paths go.
-unplug() {
-	srp_login 4 && srp_login 6 && io_ends "$(srp_disk_of 4 0)" unplugged "$@"
-}
-unplugged() {
-	"$@" && wait_for 30 srp_no_host 4 && wait_for 30 srp_no_host 6
-}
-relink_b() { inB rdma link add rxeB type rxe netdev vb && wait_for 5 link_active rxeB && wait_for 5 gid_index rxeB fd77::2; }
+# sessions_end COMMAND...: the RDMA devices of both sides go under two live, idle paths; the paths go.
+sessions_end() { srp_login 4 && srp_login 6 && srp_unplugged "$@"; }
 
 half_ns || die 'no wire'
 check 'the target offers three LUNs' srp_target_up || exit 1
@@ -112,8 +106,10 @@ plain 'to a shared receive queue'
 check 'the port as before' srp_port_down
 check 'the port comes back' srp_port_up use_srq=0
 check 'the initiator' srp_initiator
-check 'the initiator'\''s link goes under I/O' unplug rdma link del rxeB
-check 'the link comes back' relink_b
+check 'the initiator'\''s link goes under I/O' srp_unplug rdma link del rxeB
+check 'the link comes back' srp_relink
+check 'rmmod with live sessions' sessions_end rmmod rdma_rxe
+check 'the module loads again' modprobe rdma_rxe
 check 'ib_srp goes' wait_for 20 srp_no_initiator
 check 'the target goes' srp_target_down
 check 'the links go' half_ns_gone

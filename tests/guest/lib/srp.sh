@@ -144,3 +144,10 @@ srp_mpath() {
 	local name=36001405${SRP_SERIALS[$1]}0000000000000000000000000
 	echo "/dev/mapper/${name:0:33}"
 }
+
+# srp_unplug COMMAND...: the RDMA device goes under two live paths with I/O on them; the I/O ends with errors, the paths go. For lib/io.sh.
+srp_unplug() { srp_login 4 && srp_login 6 && io_ends "$(srp_disk_of 4 0)" srp_unplugged "$@"; }
+srp_unplugged() { "$@" && wait_for 30 srp_no_host 4 && wait_for 30 srp_no_host 6; }
+
+# srp_relink: the initiator's link comes back on the wire of half_ns.
+srp_relink() { inB rdma link add rxeB type rxe netdev vb && wait_for 5 link_active rxeB && wait_for 5 gid_index rxeB fd77::2; }
