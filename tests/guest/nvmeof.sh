@@ -119,10 +119,17 @@ polled() {
 		{ cat /tmp/fio.out; return 1; }
 }
 
+# without MODULE: unload it, and the modules that stand on it, whoever loaded them.
+without() {
+	local h
+	for h in /sys/module/"$1"/holders/*; do
+		[ ! -e "$h" ] || without "${h##*/}" || return 1
+	done
+	[ ! -e "/sys/module/$1" ] || modprobe -r "$1" || { lsmod; return 1; }
+}
 # force_mr Y|N: load ib_core anew with that parameter.
 force_mr() {
-	rdma link del rxe0 && rdma link del rxe1 && modprobe -r nvme_rdma nvmet_rdma rdma_rxe rdma_ucm rdma_cm ib_umad ib_uverbs || return 1
-	[ ! -e /sys/module/ib_core ] || modprobe -r ib_cm iw_cm ib_core || return 1
+	rdma link del rxe0 && rdma link del rxe1 && without ib_core || return 1
 	modprobe ib_core force_mr="$1" && modprobe rdma_rxe && rdma link add rxe0 type rxe netdev w0 && rdma link add rxe1 type rxe netdev w1 || return 1
 	wait_for 5 link_active rxe0 && wait_for 5 link_active rxe1 && wait_for 5 gid_index rxe0 10.78.0.1 && wait_for 5 gid_index rxe1 10.78.0.2
 }
