@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # summary: SRP: three LUNs over IPv4 and IPv6, 4 channels, dm-multipath, paths lost under I/O, long and scattered transfers, the initiator's link lost
 # timeout: 300
-# expect-dmesg: srpt_cache_put|Call Trace:
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib/wire.sh"
 . "$(dirname "$0")/lib/nvme.sh"

@@ -12,6 +12,8 @@ from verbs import Device, Report
 
 LENGTHS = (1, 64, 1000, 1024)
 LONG = (*LENGTHS, 1025, 5000, 20000)
+# Half a second: eight attempts outlast a neighbour solicitation that was lost, which is asked again after one second.
+TIMEOUT = 17
 
 
 def remote(here, there):
@@ -32,7 +34,7 @@ label, dev1, addr1, dev2, addr2 = sys.argv[1:]
 r = Report()
 a, b = Device(dev1, addr1), Device(dev2, addr2)
 for name, kind, lengths in (('RC', e.IBV_QPT_RC, LONG), ('UC', e.IBV_QPT_UC, LONG), ('UD', e.IBV_QPT_UD, LENGTHS)):
-    here, there = verbs.pair(a, b, kind)
+    here, there = verbs.pair(a, b, kind, timeout=TIMEOUT)
     wrong = verbs.exchange(here, there, lengths) or verbs.exchange(there, here, lengths, 100)
     r.check(f'{label}: {name}: {2 * len(lengths)} messages of up to {lengths[-1]} bytes', not wrong, str(wrong))
     if kind == e.IBV_QPT_RC:

@@ -6,6 +6,7 @@ links of two namespaces.
 """
 
 import ctypes
+import errno
 import ipaddress
 import os
 import select
@@ -19,6 +20,7 @@ from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
@@ -41,6 +43,17 @@ def gid_index(device, address):
             if f.read().strip() == want:
                 return i
     raise LookupError(f'{device} has no GID {want}')
+
+
+def resolved(what, attempts=5):
+    """What `what` returns. The kernel asks a second for the neighbour's address, so one lost packet ends it; then it is called again."""
+    while True:
+        try:
+            return what()
+        except PyverbsRDMAError as err:
+            attempts -= 1
+            if err.error_code != errno.ETIMEDOUT or not attempts:
+                raise
 
 
 def event_files():
@@ -149,7 +162,7 @@ class Endpoint:
         a.min_rnr_timer, a.timeout, a.retry_cnt, a.rnr_retry = 12, timeout, 7, 7
         a.dest_qp_num = peer.qpn if peer else (peer_qpn or 0)
         a.ah_attr = self.ah_attr(address or peer.dev.address)
-        self.qp.to_rts(a)
+        resolved(lambda: self.qp.to_rts(a))
 
     def reset(self):
         a = QPAttr(qp_state=e.IBV_QPS_RESET)
@@ -188,7 +201,7 @@ class Endpoint:
     def address_handle(self, address):
         """A handle for datagrams; kept, because requests name it until they have completed."""
         if address not in self.handles:
-            self.handles[address] = AH(self.dev.pd, attr=self.ah_attr(address))
+            self.handles[address] = resolved(lambda: AH(self.dev.pd, attr=self.ah_attr(address)))
         return self.handles[address]
 
     def to_error(self):
@@ -244,11 +257,11 @@ class Endpoint:
         self.mr.close()
 
 
-def pair(a, b, qp_type, **options):
-    """Two connected endpoints."""
+def pair(a, b, qp_type, timeout=14, **options):
+    """Two connected endpoints. `timeout`: the local ACK timeout, 4.096 us * 2^timeout."""
     here, there = Endpoint(a, qp_type, **options), Endpoint(b, qp_type, **options)
-    here.connect(there)
-    there.connect(here)
+    here.connect(there, timeout=timeout)
+    there.connect(here, timeout=timeout)
     return here, there
 
 
