@@ -118,7 +118,7 @@ for hook in output input; do
 			}
 		}
 	END
-	across "firewall, $hook: RC" tcp:18515 "ibv_rc_pingpong -d rxeA -g $(gid_index rxeA 10.77.0.1) -c -s 20000 -n 50" \
+	TRIES=4 across "firewall, $hook: RC" tcp:18515 "ibv_rc_pingpong -d rxeA -g $(gid_index rxeA 10.77.0.1) -c -s 20000 -n 50" \
 		"ibv_rc_pingpong -d rxeB -g $(gid_index rxeB 10.77.0.2) -c -s 20000 -n 50 10.77.0.1"
 	n=$(inA nft -j list table inet rxe | jq '[.. | .counter? // empty | .packets] | add')
 	check "firewall, $hook: that took packets away ($n)" test "$n" -gt 10
