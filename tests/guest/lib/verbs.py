@@ -27,6 +27,8 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 
 SLOW = float(os.environ.get('RXE_SLOW', '1')) * float(os.environ.get('RXE_PATIENCE', '1'))
 QKEY = 0x11111111
+# The core tells of an active port after sysfs shows it, and of its link-local address when that has proved unique.
+COMES_UP = {e.IBV_EVENT_PORT_ACTIVE, e.IBV_EVENT_GID_CHANGE}
 STATES = ['RESET', 'INIT', 'RTR', 'RTS', 'SQD', 'SQE', 'ERR']
 REMOTE = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
 
@@ -54,6 +56,7 @@ def resolved(what, attempts=5):
             attempts -= 1
             if err.error_code != errno.ETIMEDOUT or not attempts:
                 raise
+            print('        the address of the peer was not found in time, once more', flush=True)
 
 
 def event_files():
@@ -83,12 +86,12 @@ class Device:
     def events(self, n=1, seconds=10.0):
         """The types of up to `n` asynchronous events; fewer if they do not come in time.
 
-        Not IBV_EVENT_GID_CHANGE: the link-local address of a fresh wire comes seconds later, whatever the test does then.
+        Not those of a port that comes up (COMES_UP): on a fresh wire they may arrive after the device was opened.
         """
         got, end = [], time.monotonic() + seconds * SLOW
         while len(got) < n and select.select([self.async_fd], [], [], max(0, end - time.monotonic()))[0]:
             event = self.ctx.get_async_event()
-            if event.event_type != e.IBV_EVENT_GID_CHANGE:
+            if event.event_type not in COMES_UP:
                 got.append(event.event_type)
             event.ack()
         return got
